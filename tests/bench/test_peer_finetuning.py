@@ -34,10 +34,11 @@ def checkpoint(tokenizer: Path, tmp_path: Path) -> Path:
     return tmp_path / "start"
 
 
-@pytest.mark.parametrize("kind", ["classify", "regress", "tag", "span", "choice"])
+@pytest.mark.parametrize("kind", ["classify", "multi-label", "regress", "tag", "span", "choice"])
 def test_both_sides_reach_the_same_metrics(kind: str, checkpoint: Path, tmp_path: Path) -> None:
     rows_by_kind: dict[str, list[dict[str, Any]]] = {
         "classify": [{"text": f"{word} vu", "label": word} for word in ("ka", "lo") * 20],
+        "multi-label": [{"text": f"{word} vu", "label": [word]} for word in ("ka", "lo") * 20],
         "regress": [{"text": f"{word} vu", "label": float(word == "ka")} for word in ("ka", "lo") * 20],
         "tag": [{"text": f"{word} vu", "label": f"{word} B-X"} for word in ("ka", "lo") * 20],
         "span": [
@@ -60,7 +61,7 @@ def test_both_sides_reach_the_same_metrics(kind: str, checkpoint: Path, tmp_path
     ours, peer = results["ours"], results["peer"]
     assert ours.train_samples == peer.train_samples == 480
     assert ours.dev_samples == peer.dev_samples == 40
-    name = {"regress": "rmse", "span": "f1"}.get(kind, "accuracy")
+    name = {"regress": "rmse", "span": "f1", "multi-label": "micro_f1"}.get(kind, "accuracy")
     for result in (ours, peer):  # initial heads differ, so only the final metrics agree
         assert result.metrics[name] < 0.25 if kind == "regress" else result.metrics[name] > 0.9
     assert ours.train_seconds > 0

@@ -36,6 +36,7 @@ FINETUNE_COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "classify": "--task classify --data reviews.csv --text review --label stars",
         "classify-2": "--task classify --data reviews.csv --text review --label stars --train.seed 1",
+        "labels": "--task multi-label --data reviews.csv --text review --label stars",
         "regress": "--task regress --data reviews.csv --text review --label mark",
         "tag": "--task tag --data tags.conll",
         "choose": "--task race --data world/race",

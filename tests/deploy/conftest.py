@@ -35,6 +35,10 @@ TASK_TYPES = {
         HeadSettings("classify"),
         TaskCard("classify", "classify", ("x", "y"), ("accuracy",), max_length=MAX_LENGTH),
     ),
+    "multi-label": (
+        HeadSettings("multi-label", labels=3),
+        TaskCard("multi-label", "multi-label", ("x", "y", "z"), label_threshold=0.4, max_length=MAX_LENGTH),
+    ),
     "regress": (
         HeadSettings("regress", labels=1),
         TaskCard("regress", "regress", (), ("pearson",), max_length=MAX_LENGTH),

@@ -70,6 +70,24 @@ def test_raw_scores_are_the_logits(client_for: ClientFactory, models: dict[str, 
     assert difference == pytest.approx(raw[0]["score"] - raw[1]["score"], abs=1e-4)
 
 
+def test_multi_label_has_a_probability_for_each_label(
+    client_for: ClientFactory, models: dict[str, Path]
+) -> None:
+    client, text = client_for("multi-label"), "ka lo mi"
+    status, scores = client("/predict", {"inputs": text})
+    assert status == 200
+    prediction = client("/predict", {"text": text})[1]
+    assert {one["label"]: one["score"] for one in scores} == prediction["probabilities"]
+    assert prediction["labels"] == [
+        label for label, probability in prediction["probabilities"].items() if probability >= 0.4
+    ]
+    raw = client("/predict", {"inputs": text, "raw_scores": True})[1]
+    logits = {one["label"]: one["score"] for one in raw}
+    assert {label: 1 / (1 + math.exp(-logit)) for label, logit in logits.items()} == pytest.approx(
+        prediction["probabilities"], abs=1e-5
+    )
+
+
 @pytest.mark.parametrize(
     ("payload", "expected_status", "message"),
     [

@@ -35,6 +35,10 @@ TASKS = {
         HeadSettings("classify", labels=3, exits="own"),
         TaskCard("classify", "classify", labels=LABELS, metric_names=("accuracy",), max_length=64),
     ),
+    "multi-label": (
+        HeadSettings("multi-label", labels=3),
+        TaskCard("multi-label", "multi-label", labels=LABELS, label_threshold=0.6, max_length=64),
+    ),
     "regress": (
         HeadSettings("regress", labels=1),
         TaskCard("regress", "regress", metric_names=("pearson",), max_length=64),
@@ -62,6 +66,7 @@ INPUTS: dict[str, list[dict[str, Any]]] = {
         {"text": "ka LO\u00a0mi ß", "text_pair": "naïve [MASK] 🙂"},
         {"text": "ka lo " * 60, "text_pair": "mi " * 50},
     ],
+    "multi-label": [{"text": "Kalo mika lo."}, {"text": "ka", "text_pair": "lo mi"}],
     "regress": [{"text": "Kalo mika lo."}, {"text": "", "text_pair": "ka"}],
     "choice": [{"context": PASSAGE, "question": "Where?", "options": ["in the drawer", "lo", "Zürich ka"]}],
     "tag": [{"text": "Kalo mika, lo ﬁne \u0301 ka"}, {"text": "ka lomi " * 30}],

@@ -64,6 +64,8 @@ def settings_of_type(settings: FinetuneSettings, type_name: str, folder: Path) -
                 rows.append({"question": "ka", "context": text, "answers": answers})
             case "choice":
                 rows.append({"context": text, "options": words[:2], "label": rng.randrange(2)})
+            case "multi-label":
+                rows.append({"text": text, "label": [label for label in "abc" if rng.random() < 0.5]})
             case "regress":
                 rows.append({"text": text, "label": 3.0 * len(words)})
             case _:

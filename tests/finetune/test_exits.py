@@ -41,7 +41,7 @@ STRIP = Strip.from_sequences([[2, 9, 8, 3], [2, 7, 3], [2, 12, 11, 10, 3]])
 
 
 @pytest.mark.parametrize("exit_heads", ["shared", "own"])
-@pytest.mark.parametrize("type_name", ["classify", "regress", "tag", "span", "choice"])
+@pytest.mark.parametrize("type_name", ["classify", "multi-label", "regress", "tag", "span", "choice"])
 def test_micro_batches_do_not_change_losses_and_gradients(
     type_name: str,
     exit_heads: str,

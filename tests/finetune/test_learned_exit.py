@@ -42,7 +42,7 @@ from albertine.train.distributed import init_distributed
 from albertine.train.metrics_log import read_metrics
 
 HEAD = HeadSettings("classify", labels=3, exits="shared", learned_exit=True)
-TYPES = ["classify", "regress", "tag", "span", "choice"]
+TYPES = ["classify", "multi-label", "regress", "tag", "span", "choice"]
 
 
 def learned_settings(

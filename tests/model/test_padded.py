@@ -32,7 +32,7 @@ VARIANTS = {
 HEADS = {
     **{kind: HeadSettings(kind=kind) for kind in ("pretrain", "mlm", "span")},
     "answerable span": HeadSettings(kind="span", answerable=True),
-    **{kind: HeadSettings(kind=kind, labels=3) for kind in ("classify", "token")},
+    **{kind: HeadSettings(kind=kind, labels=3) for kind in ("classify", "multi-label", "token")},
     **{kind: HeadSettings(kind=kind, labels=1, options=2) for kind in ("regress", "choice")},
 }
 

@@ -67,7 +67,18 @@ def test_help_of_task_lists_all_tasks() -> None:
 def test_names_and_aliases() -> None:
     assert list(TASK_NAMES) == [
         *("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte", "wnli"),
-        *("squad-1.1", "squad-2.0", "race", "dream", "classify", "regress", "tag", "span", "choice"),
+        *(
+            "squad-1.1",
+            "squad-2.0",
+            "race",
+            "dream",
+            "classify",
+            "multi-label",
+            "regress",
+            "tag",
+            "span",
+            "choice",
+        ),
     ]
     for alias, name in (
         ("SST2", "sst-2"),

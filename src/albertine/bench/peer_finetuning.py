@@ -23,6 +23,7 @@ from albertine.train.schedule import LearningRateSchedule
 
 _MODEL_CLASSES = {
     "classify": "AutoModelForSequenceClassification",
+    "multi-label": "AutoModelForSequenceClassification",
     "regress": "AutoModelForSequenceClassification",
     "token": "AutoModelForTokenClassification",
     "span": "AutoModelForQuestionAnswering",
@@ -54,7 +55,10 @@ class PeerFinetuning:
         head = self.task_type.head_settings
         torch.manual_seed(settings.train.seed)
         model_class: Any = getattr(transformers, _MODEL_CLASSES[head.kind])
-        labels = {"num_labels": head.labels} if head.kind in ("classify", "regress", "token") else {}
+        is_labelled = head.kind in ("classify", "multi-label", "regress", "token")
+        labels: dict[str, Any] = {"num_labels": head.labels} if is_labelled else {}
+        if head.kind == "multi-label":
+            labels["problem_type"] = "multi_label_classification"
         self.model = model_class.from_pretrained(
             prepared.checkpoint,
             attn_implementation="sdpa",

@@ -110,6 +110,7 @@ def _task(model: Model, tokenizer: Tokenizer, card: TaskCard) -> dict[str, Any]:
         "answerable": head.answerable,
         "allows_no_answer": card.allows_no_answer,
         "no_answer_threshold": card.no_answer_threshold,
+        "label_threshold": card.label_threshold,
         "stride": card.sequence.stride,
         "max_question_length": card.sequence.max_question_length,
         "max_answer_length": card.sequence.max_answer_length,

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from albertine.errors import InputError
+from albertine.finetune.class_weights import ClassWeights
 from albertine.finetune.dev_evaluation import DevEvaluation, DevEvaluator
 from albertine.finetune.learned_exit import EXIT_OBJECTIVE, ExitPrior, learned_exit_losses
 from albertine.finetune.model_selection import LOSS, score_to_minimize
@@ -48,12 +49,12 @@ class FinetuneMicroBatch:
     Attributes:
         strip: the sequences of the samples.
         targets: the targets of the samples, in the form that the head takes.
-        target_counts: number of targets of each objective.
+        target_counts: number of targets of each objective, or the sum of their weights.
     """
 
     strip: Strip
     targets: Any
-    target_counts: Sequence[int]
+    target_counts: Sequence[float]
 
     def to(self, device: torch.device) -> "FinetuneMicroBatch":
         """Return the micro-batch on a device."""
@@ -89,6 +90,7 @@ class Finetuning:
         is_sharded: bool = False,
         trains_exits: bool = False,
         exit_prior: ExitPrior | None = None,
+        class_weights: ClassWeights | None = None,
     ):
         """Store the data and the settings of a run.
 
@@ -108,6 +110,7 @@ class Finetuning:
             is_sharded: whether the weights are sharded over the processes.
             trains_exits: whether the head is trained after every step of depth.
             exit_prior: prior of the exits, if an exit unit is trained, too; else None.
+            class_weights: weights of the labels in the training loss; None if all count the same.
         """
         self.samples = [sample for encoded in train for sample in encoded.samples]
         self._dev, self._task_type, self._card, self._tokenizer = dev, task_type, card, tokenizer
@@ -116,6 +119,7 @@ class Finetuning:
         self._evaluator = DevEvaluator(dev, task_type, distributed, micro_batch_tokens, is_sharded=is_sharded)
         self._collapse_check_step = collapse_check_step
         self._trains_exits, self._exit_prior = trains_exits, exit_prior
+        self._class_weights = class_weights
         self.objectives = (*task_type.objectives, *([EXIT_OBJECTIVE] if exit_prior else []))
         self._samples_taken, self._predictions_varied, self._untrained_loss = 0, False, math.inf
         self._epoch, self._order = -1, np.empty(0, np.int64)
@@ -207,10 +211,13 @@ class Finetuning:
         return indices
 
     def _micro_batch(self, samples: Sequence[TaskSample]) -> FinetuneMicroBatch:
-        counts = [*self._task_type.target_counts(samples)]
+        targets = self._task_type.targets(samples)
+        counts: list[float] = [*self._task_type.target_counts(samples)]
+        if self._class_weights is not None:
+            counts = [*self._class_weights.target_counts(targets)]
         if self._exit_prior is not None:
             counts.append(len(samples))
-        return FinetuneMicroBatch(strip_from_samples(samples), self._task_type.targets(samples), counts)
+        return FinetuneMicroBatch(strip_from_samples(samples), targets, counts)
 
     def compute_losses(
         self,
@@ -221,13 +228,18 @@ class Finetuning:
         """Return the loss of each objective on a micro-batch; with exits, a mean over the steps of depth."""
         strip, targets = micro_batch.strip, micro_batch.targets
         if not self._trains_exits:
-            return self._task_type.objective_losses(model(strip, targets), targets, strip)
+            return self._objective_losses(model(strip, targets), targets, strip)
         if self._exit_prior is not None:
             counts = micro_batch.target_counts
             return learned_exit_losses(model, self._task_type, strip, targets, counts, self._exit_prior)
         outputs = model.exit_outputs(strip, targets)
-        losses = [self._task_type.objective_losses(output, targets, strip) for output in outputs]
+        losses = [self._objective_losses(output, targets, strip) for output in outputs]
         return mean_over_depths(losses, range(1, len(outputs) + 1))
+
+    def _objective_losses(self, output: Any, targets: Any, strip: Strip) -> Sequence[ObjectiveLoss]:
+        if self._class_weights is not None:
+            return self._class_weights.objective_losses(output.logits, targets)
+        return self._task_type.objective_losses(output, targets, strip)
 
     # Evaluation.
 

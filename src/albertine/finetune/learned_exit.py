@@ -33,7 +33,7 @@ def learned_exit_losses(
     task_type: TaskType,
     strip: Strip,
     targets: Any,
-    target_counts: Sequence[int],
+    target_counts: Sequence[float],
     prior: ExitPrior,
 ) -> list[ObjectiveLoss]:
     """Return the expected loss of each objective under the exits of the unit, and their divergence.

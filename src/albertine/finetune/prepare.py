@@ -8,6 +8,7 @@ import numpy as np
 
 from albertine import progress
 from albertine.errors import InputError
+from albertine.finetune.class_weights import check_class_weights
 from albertine.finetune.paper_defaults import classifier_dropout, task_defaults
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.hub import locate_checkpoint
@@ -80,6 +81,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     """
     task = find_task(settings.task)
     check_head(task, settings)
+    if settings.train.class_weights != "none":
+        check_class_weights(task)
     folder = _find_checkpoint(source, settings.init_from)
     model_settings = checkpoint_model_settings(folder)
     tokenizer = load_tokenizer(folder, model_settings.vocab_size)
@@ -180,6 +183,7 @@ def build_card(
         max_length=max_length,
         sequence=replace(settings.sequence, max_length=max_length),
         columns={key: getattr(settings, key) for key in COLUMN_SETTINGS},
+        header=settings.header,
     )
     return task.task_type.complete_card(card, examples, str(settings.data))
 

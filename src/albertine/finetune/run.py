@@ -19,6 +19,7 @@ from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.device import choose_precision, default_micro_batch_tokens
 from albertine.errors import InputError
+from albertine.finetune.class_weights import balanced_class_weights
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
 from albertine.finetune.learned_exit import ExitPrior
 from albertine.finetune.model_selection import LOSS, nothing_learned_reason
@@ -193,6 +194,11 @@ def build_trainer(
         is_sharded=train.shard and distributed.world_size > 1,
         trains_exits=train.exits,
         exit_prior=ExitPrior(train.exit_prior, train.exit_prior_weight) if train.learned_exit else None,
+        class_weights=(
+            balanced_class_weights(data.task_type, data.train_samples)
+            if train.class_weights == "balanced"
+            else None
+        ),
     )
     lr_scales = _learning_rate_scales(model, train.layer_decay)
     return assemble_trainer(

@@ -56,6 +56,11 @@ class FinetuneTrainSettings(TrainerSettings):
         maximum=1,
     )
     freeze_embeddings: bool = setting(False, "Do not train the embeddings.")
+    class_weights: Literal["none", "balanced"] = setting(
+        "none",
+        "For classification and tagging: weight of each label in the loss: none, or balanced, in inverse "
+        "proportion to its frequency, so that rare labels count as much as frequent ones.",
+    )
     exits: bool = setting(
         False,
         "Train the head after every step of depth, so that predictions can leave early (--exit); the loss of "
@@ -84,6 +89,10 @@ class FinetuneTrainSettings(TrainerSettings):
         super().check()
         if self.learned_exit and not self.exits:
             raise SettingError("learned_exit", True, "needs exits = true", ("exits",))
+        if self.learned_exit and self.class_weights != "none":
+            raise SettingError(
+                "class_weights", self.class_weights, "must be none with learned_exit", ("learned_exit",)
+            )
         for name, default in (("exit_prior", _EXIT_PRIOR), ("exit_prior_weight", _EXIT_PRIOR_WEIGHT)):
             value = getattr(self, name)
             if value != default and not self.learned_exit:

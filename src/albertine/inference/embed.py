@@ -69,7 +69,7 @@ def _check_file(file: Path) -> None:
 def _examples(settings: EmbedSettings, errors: ReadErrors) -> Iterator[TextExample]:
     """Yield the texts of the data; raise `InputError` if there are none."""
     assert settings.data is not None
-    columns = DataSettings(text=settings.text, id=settings.id)
+    columns = DataSettings(text=settings.text, id=settings.id, header=settings.header)
     columns.record_explicit_keys(settings.explicit_keys)
     count = 0
     texts = read_texts(settings.data, columns, errors)

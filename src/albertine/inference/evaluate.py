@@ -13,10 +13,12 @@ from albertine.inference.finetuned_model import resolve_columns
 from albertine.inference.settings import EvaluateSettings
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.reading import labelled_examples, report_skipped
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
+from albertine.tasks.task import check_header_option
 from albertine.text.documents import ReadErrors
 
 # The paper's averages: GLUE without WNLI, and the five tasks of Table 2.
@@ -117,7 +119,12 @@ def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) ->
 
 
 def read_split(
-    model: TaskModel, split_name: str, settings: DataSettings, *, require_labels: bool
+    model: TaskModel,
+    split_name: str,
+    settings: DataSettings,
+    *,
+    require_labels: bool,
+    keep: KeepRequest | None = None,
 ) -> Iterator[Example]:
     """Yield the examples of a split; raise `InputError` if there are none.
 
@@ -128,8 +135,10 @@ def read_split(
         split_name: name of a split or of a part of one; not used for a table.
         settings: the data, and what to do with invalid rows.
         require_labels: whether every example must have a label.
+        keep: columns of a table to keep in the examples.
     """
     assert settings.data is not None
+    check_header_option(settings.data, settings, model.task)
     errors = ReadErrors(skip=settings.on_error == "skip")
     examples = model.task.read_examples(
         settings.data,
@@ -138,6 +147,7 @@ def read_split(
         errors,
         require_labels=require_labels,
         require_ids="id" in settings.explicit_keys,
+        keep=keep,
     )
     if require_labels:
         no_labels_message = (

@@ -143,9 +143,11 @@ def _finetuned_from_engine(
 
 
 def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:
-    """Return settings with the column names of the card, except for columns that the user named."""
+    """Return settings with the column names of the card, except for what the user gave."""
     card_columns: dict[str, Any] = {
-        key: value for key, value in card.columns.items() if key not in settings.explicit_keys
+        key: value
+        for key, value in {**card.columns, "header": card.header}.items()
+        if key not in settings.explicit_keys
     }
     resolved = replace(settings, **card_columns)
     # The columns that differ from the defaults were named in fine-tuning.

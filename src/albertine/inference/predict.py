@@ -10,15 +10,18 @@ from pathlib import Path
 from albertine import progress
 from albertine.atomic import refuse_existing_file
 from albertine.errors import InputError
-from albertine.inference.ensemble_model import load_task_model
+from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.inference.evaluate import read_split
+from albertine.inference.finetuned_model import resolve_columns
 from albertine.inference.settings import PredictSettings
 from albertine.inference.table_writer import check_table_file, write_table
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.settings import Split
-from albertine.tasks.task import SubmissionFormat, Task, is_folder
+from albertine.tasks.task import SubmissionFormat, Task, is_folder, is_table_file
 from albertine.tasks.types.task_type import Prediction
+from albertine.text.hub_datasets import HUB_PREFIX
 
 Predictions = Iterator[tuple[Example, Prediction]]
 
@@ -38,12 +41,13 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
     finetuned = load_task_model(model, settings.engine_options, task=settings.task, exit_rule=rule)
     split_names = split_names_to_predict(finetuned.task, settings.data, settings.split)
     write = prediction_writer(finetuned.task, settings.data, split_names, None if out is None else Path(out))
+    keep = _keep_request(finetuned, settings, None if out is None else Path(out))
     is_official = is_folder(settings.data)
     for name in split_names if is_official else ():  # an unreadable split must fail before any is predicted
         next(read_split(finetuned, name, settings, require_labels=False))
     count = 0
     for name in split_names:
-        examples = read_split(finetuned, name, settings, require_labels=False)
+        examples = read_split(finetuned, name, settings, require_labels=False, keep=keep)
         description = f"Predicting {name}" if is_official else "Predicting"
         tracked_examples = progress.track(examples, description, unit="examples")
         counts = EncodingCounts(finetuned.tokenizer.special_ids)
@@ -54,6 +58,28 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
         if rule is not None:
             progress.print_message(f"{title}: mean depth {depths.mean:.2f} steps")
     return count
+
+
+# Values that predictions of all task types have, or may have.
+_COMMON_VALUES = ("id", "depth", "truncated_tokens")
+
+
+def _keep_request(model: TaskModel, settings: PredictSettings, out: Path | None) -> KeepRequest | None:
+    """Return the columns to keep; raise `InputError` if the data or the output has no columns."""
+    data, task = settings.data, model.task
+    if settings.keep is None or data is None:
+        return None
+    is_table = is_table_file(data) or data.startswith(HUB_PREFIX)
+    if not is_table or task.has_official_layout(data):
+        raise InputError(
+            f"{data}: --keep needs a table with columns: .csv, .tsv, .jsonl or .parquet; leave it out"
+        )
+    submission = task.submission
+    if submission and _is_submission(submission, task, data, out):
+        raise InputError(f"{out}: has answers only; with --keep, name a .jsonl, .csv or .tsv file")
+    is_json = out is None or out.suffix.lower() == ".jsonl"
+    values = model.task_type.prediction_schema()["properties"] if is_json else task.task_type.table_columns
+    return KeepRequest(settings.keep, {*_COMMON_VALUES, *values}, resolve_columns(model.card, settings).id)
 
 
 class _DepthMean:
@@ -100,8 +126,10 @@ def prediction_writer(
         return lambda name, predictions: submission.write(predictions, files[name])
     if out is not None:
         check_table_file(out, [submission.suffix] if submission and submission.suffix else [])
-    columns = task.task_type.table_columns
-    return lambda _, predictions: write_table(predictions, out, columns, "predictions")
+    columns, separator = task.task_type.table_columns, task.task_type.list_separator
+    return lambda _, predictions: write_table(
+        predictions, out, columns, "predictions", list_separator=separator
+    )
 
 
 def _is_submission(submission: SubmissionFormat, task: Task, data: str, out: Path | None) -> bool:

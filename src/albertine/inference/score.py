@@ -48,7 +48,7 @@ def _scored_rows(
 ) -> Iterator[tuple[TextExample, dict[str, Any]]]:
     """Yield each text with its score as values by name; raise `InputError` if there are none."""
     assert settings.data is not None
-    columns = DataSettings(text=settings.text, id=settings.id)
+    columns = DataSettings(text=settings.text, id=settings.id, header=settings.header)
     columns.record_explicit_keys(settings.explicit_keys)
     texts = read_texts(settings.data, columns, errors)
     count = 0

@@ -14,7 +14,7 @@ from albertine.settings.exit_rule import (
     ExitRule,
     make_exit_rule,
 )
-from albertine.tasks.settings import DataSettings, Split
+from albertine.tasks.settings import HEADER_HELP, DataSettings, Split
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,11 @@ class PredictSettings(DepthSettings):
     split: Split | None = setting(
         None, "Split of the task's folder; by default test, or dev if there is no test split, as in SQuAD."
     )
+    keep: str | None = setting(
+        None,
+        "Columns of the input that the output repeats before the prediction, as in date,text; all for every "
+        "column.",
+    )
 
 
 @dataclass(frozen=True)
@@ -129,8 +134,11 @@ class ScoreSettings(Settings):
     data: str | None = setting(
         None, "File of texts: .txt, one on each line, .csv, .tsv, .jsonl or .parquet; or hub:OWNER/NAME."
     )
-    text: str = setting("text", "Column of the text; a .txt file has none.")
+    text: str = setting(
+        "text", "Column of the text, or several to join, as in title,body; a .txt file has none."
+    )
     id: str = setting("id", "Column of the id of a row; without such a column, rows are numbered from 0.")
+    header: bool = setting(True, HEADER_HELP)
     method: Literal["word-l2r", "token"] = setting(
         "word-l2r",
         "What to mask when a token is predicted: word-l2r, this token and those after it in the same word; "
@@ -154,8 +162,11 @@ class EmbedSettings(Settings):
     data: str | None = setting(
         None, "File of texts: .txt, one on each line, .csv, .tsv, .jsonl or .parquet; or hub:OWNER/NAME."
     )
-    text: str = setting("text", "Column of the text; a .txt file has none.")
+    text: str = setting(
+        "text", "Column of the text, or several to join, as in title,body; a .txt file has none."
+    )
     id: str = setting("id", "Column of the id of a row; without such a column, rows are numbered from 0.")
+    header: bool = setting(True, HEADER_HELP)
     pooling: Literal["mean", "cls"] | None = setting(
         None,
         "Vector of a text: mean of the hidden states of its tokens, or the state of [CLS]; by default that "

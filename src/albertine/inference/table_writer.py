@@ -9,7 +9,9 @@ from typing import Any, TextIO, TypeAlias
 from albertine import progress
 from albertine.atomic import atomic_file, refuse_existing_file
 from albertine.errors import InputError
+from albertine.settings.schema import display_text
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.columns import kept_cell
 
 # Each example, and the values to write for it by name.
 Rows: TypeAlias = Iterable[tuple[Example, Mapping[str, Any]]]
@@ -30,7 +32,9 @@ def check_table_file(out: Path, other_suffixes: Sequence[str] = ()) -> None:
     refuse_existing_file(out)
 
 
-def write_table(rows: Rows, out: Path | None, columns: Sequence[str], description: str) -> int:
+def write_table(
+    rows: Rows, out: Path | None, columns: Sequence[str], description: str, *, list_separator: str = " "
+) -> int:
     """Write all rows and return their number.
 
     Args:
@@ -38,47 +42,80 @@ def write_table(rows: Rows, out: Path | None, columns: Sequence[str], descriptio
         out: a file that `check_table_file` accepts; None for JSON lines on standard output.
         columns: names of the values in CSV and TSV; JSON lines have all values.
         description: plural name of the rows, for the message at the end.
+        list_separator: separator of the texts of a list in CSV and TSV.
     """
     if out is None:
-        return _WRITERS[".jsonl"](rows, sys.stdout, columns)
+        return _WRITERS[".jsonl"](rows, sys.stdout, columns, list_separator)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
-        count = _WRITERS[out.suffix.lower()](rows, stream, columns)
+        count = _WRITERS[out.suffix.lower()](rows, stream, columns, list_separator)
     progress.print_message(f"{out}: {count:,} {description}")
     return count
 
 
-def _write_jsonl(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:  # noqa: ARG001
+def _write_jsonl(rows: Rows, stream: TextIO, columns: Sequence[str], list_separator: str) -> int:  # noqa: ARG001
     count = 0
     for example, values in rows:
-        stream.write(progress.json_text({"id": example.example_id, **values}) + "\n")
+        kept = example.kept or {}
+        stream.write(progress.json_text({"id": example.example_id, **kept, **values}) + "\n")
         count += 1
     return count
 
 
-def _write_csv(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:
-    return _write_cells(rows, csv.writer(stream).writerow, columns)
+def _write_csv(rows: Rows, stream: TextIO, columns: Sequence[str], list_separator: str) -> int:
+    return _write_cells(rows, csv.writer(stream).writerow, columns, list_separator)
 
 
-def _write_tsv(rows: Rows, stream: TextIO, columns: Sequence[str]) -> int:
-    def write_row(cells: list[Any]) -> None:
-        stream.write("\t".join(" ".join(str(cell).split()) for cell in cells) + "\n")
+def _write_tsv(rows: Rows, stream: TextIO, columns: Sequence[str], list_separator: str) -> int:
+    def write_row(cells: list[str]) -> None:
+        stream.write("\t".join(cell.translate(_TSV_SPACES) for cell in cells) + "\n")
 
-    return _write_cells(rows, write_row, columns)
+    return _write_cells(rows, write_row, columns, list_separator)
 
 
-def _write_cells(rows: Rows, write_row: Callable[[list[Any]], Any], columns: Sequence[str]) -> int:
-    write_row(["id", *columns])
+# Such a file has no quoting, so tabs and all line breaks of Unicode become spaces.
+_TSV_SPACES = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+
+
+def _write_cells(
+    rows: Rows, write_row: Callable[[list[str]], Any], columns: Sequence[str], list_separator: str
+) -> int:
+    """Write the names of the columns, then all rows; return the number of rows."""
+    kept_columns: list[str] = []
     count = 0
-    for example, values in rows:
-        count += 1
-        write_row([example.example_id, *(_cell(values.get(column)) for column in columns)])
+    for count, (example, values) in enumerate(rows, start=1):
+        kept = example.kept or {}
+        if count == 1:
+            kept_columns = [column for column in kept if column != "id"]
+            write_row(["id", *kept_columns, *columns])
+        elif not kept.keys() <= {"id", *kept_columns}:
+            raise _new_column_error(example, kept_columns)
+        write_row(
+            [
+                example.example_id,
+                *(kept_cell(kept.get(column)) for column in kept_columns),
+                *(_cell(values.get(column), list_separator) for column in columns),
+            ]
+        )
+    if not count:
+        write_row(["id", *columns])
     return count
 
 
-def _cell(value: Any) -> Any:
-    """Return a value for a cell of a table: nothing as an empty cell, a list as words."""
-    return "" if value is None else " ".join(value) if isinstance(value, list) else value
+def _new_column_error(example: Example, columns: Sequence[str]) -> InputError:
+    """Return the error of a row with a value to keep in a column that the first row lacks."""
+    new = min(set(example.kept or {}) - {"id", *columns})
+    return InputError(
+        f"{example.location}: column {display_text(new)}, which the first row lacks; "
+        "name the columns with --keep, or write .jsonl"
+    )
+
+
+def _cell(value: Any, list_separator: str) -> str:
+    """Return a value for a cell of a table: nothing as an empty cell, an object as JSON."""
+    if isinstance(value, dict):
+        return kept_cell(value)
+    return "" if value is None else list_separator.join(value) if isinstance(value, list) else str(value)
 
 
 _WRITERS = {".jsonl": _write_jsonl, ".csv": _write_csv, ".tsv": _write_tsv}

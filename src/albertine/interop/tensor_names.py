@@ -178,7 +178,7 @@ def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapp
         yield from _own_layer_mappings("co_matching.safetensors")
         return
     pooler = "albert.pooler" if family == "albert" else "bert.pooler.dense"
-    if head.kind in ("pretrain", "classify", "regress", "choice"):
+    if head.kind in ("pretrain", "classify", "multi-label", "regress", "choice"):
         yield from _weight_and_bias("head.pooler.dense", pooler)
     if head.kind == "pretrain":
         yield from _weight_and_bias(
@@ -237,6 +237,7 @@ ARCHITECTURE_SUFFIXES = {
     "mlm": "MaskedLM",
     "classify": "SequenceClassification",
     "regress": "SequenceClassification",
+    "multi-label": "SequenceClassification",
     "span": "QuestionAnswering",
     "choice": "MultipleChoice",
     "token": "TokenClassification",
@@ -254,7 +255,7 @@ def architecture_name(family: Family | Literal["albertine"], head: HeadSettings)
 
 
 def head_kinds(name: str) -> list[str]:
-    """Return the kinds of head that a class of `transformers` may have: two for SequenceClassification."""
+    """Return the kinds of head that a class of `transformers` may have: three for SequenceClassification."""
     if name == NEXT_SENTENCE_ARCHITECTURE:
         return ["classify"]
     task = name.partition("For")[2]

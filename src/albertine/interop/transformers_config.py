@@ -29,7 +29,13 @@ _GOOGLE_CONFIGS: Mapping[str, Family] = {"albert_config.json": "albert", "bert_c
 MODELING_FILE = "modeling_albertine.py"  # copied into folders that depart from published ALBERT
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 # Without a problem type, `transformers` chooses the loss of these heads by the labels of the first batch.
-_PROBLEM_TYPES = {"classify": "single_label_classification", "regress": "regression"}
+_LABELLED_KINDS = ("classify", "multi-label", "token")
+_MULTI_LABEL = "multi_label_classification"
+_PROBLEM_TYPES = {
+    "classify": "single_label_classification",
+    "regress": "regression",
+    "multi-label": _MULTI_LABEL,
+}
 _FIXED_LABEL_COUNTS = {"regress": 1, "choice": 1, "pretrain": 2, "mlm": 2, "span": 2}
 # Key in `transformers`, name in `ModelSettings`, and the default of `transformers`.
 _ALBERT_KEYS = (
@@ -150,20 +156,26 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
     labels = _label_count(config, source)
     kind, label_count = kinds[0], labels or 2
     problem = config.get("problem_type")
-    if kind == "classify" and (
-        problem == "multi_label_classification" or (problem == "regression" and label_count > 1)
-    ):
+    if kind == "classify" and problem == "regression" and label_count > 1:
         raise InputError(
             f"{source}: problem_type {problem} with {label_count} labels is not supported; pass another head"
         )
     saved = _saved_head_settings(config, source)
-    if saved is not None and saved.kind in kinds and (saved.labels == labels or labels is None):
+    is_multi_label = kind == "classify" and problem == _MULTI_LABEL
+    if (
+        saved is not None
+        and saved.kind in kinds
+        and (saved.labels == labels or labels is None)
+        and (saved.kind == "multi-label") == is_multi_label
+    ):
         return saved
-    if kind == "classify" and label_count == 1:
+    if is_multi_label:
+        kind = "multi-label"
+    elif kind == "classify" and label_count == 1:
         kind = "regress"
     values = {
         "kind": kind,
-        "labels": label_count if kind in ("classify", "token") else _FIXED_LABEL_COUNTS[kind],
+        "labels": label_count if kind in _LABELLED_KINDS else _FIXED_LABEL_COUNTS[kind],
         "dropout": _head_dropout(config, family, kind),
     }
     return build_settings(HeadSettings, SettingsSource(values, source))
@@ -208,7 +220,7 @@ def _saved_head_settings(config: Mapping[str, Any], source: str) -> HeadSettings
 def label_names_from_config(config: Mapping[str, Any], head: HeadSettings) -> tuple[str, ...]:
     """Return the label names in order of their index; empty if the config has none or only default names."""
     id2label = config.get("id2label")
-    if head.kind not in ("classify", "token") or not isinstance(id2label, Mapping):
+    if head.kind not in _LABELLED_KINDS or not isinstance(id2label, Mapping):
         return ()
     label_names = tuple(id2label.get(str(number), id2label.get(number)) for number in range(head.labels))
     if not all(isinstance(name, str) for name in label_names) or label_names == _default_label_names(
@@ -243,7 +255,7 @@ def transformers_config(
         "pad_token_id": 0,
         "classifier_dropout_prob" if family == "albert" else "classifier_dropout": head.dropout,
     }
-    if head.kind in ("classify", "token", "regress"):
+    if head.kind in (*_LABELLED_KINDS, "regress"):
         names = label_names or _default_label_names(head.labels)
         config["id2label"] = {str(index): name for index, name in enumerate(names)}
         config["label2id"] = {name: index for index, name in enumerate(names)}

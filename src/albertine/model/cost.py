@@ -96,7 +96,7 @@ def prediction_flops(
 
 
 def _reads_first_token(head: HeadSettings) -> bool:
-    return head.kind in ("classify", "regress", "choice") and not head.co_matching
+    return head.kind in ("classify", "multi-label", "regress", "choice") and not head.co_matching
 
 
 def _head_flops(model: ModelSettings, head: HeadSettings, length: int) -> float:

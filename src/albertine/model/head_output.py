@@ -28,5 +28,5 @@ def output_from_logits(head: HeadSettings, logits: Mapping[str, Tensor]) -> Any:
             return SpanOutput(*boundaries, logits.get("answerable_logits"), None)
         case "choice":
             return PredictionOutput(logits["logits"].view(-1, head.options), None)
-        case "classify" | "regress" | "token":
+        case "classify" | "multi-label" | "regress" | "token":
             return PredictionOutput(logits["logits"], None)

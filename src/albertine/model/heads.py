@@ -301,6 +301,23 @@ class ClassificationHead(Head):
         return output.logits.float().softmax(1).amax(1)
 
 
+class MultiLabelHead(ClassificationHead):
+    """Predicts any number of labels for each sequence; targets are 0 and 1, [sequences, labels]."""
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean binary cross-entropy."""
+        summed = functional.binary_cross_entropy_with_logits(logits.float(), targets.float(), reduction="sum")
+        return summed / max(1, logits.numel())
+
+    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+        """Return 1 for each label that is more probable than not, else 0, [sequences, labels]."""
+        return (output.logits > 0).long()
+
+    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+        """Return the probability of the least certain decision about a label, [sequences]."""
+        return output.logits.float().abs().sigmoid().amin(1)
+
+
 class RegressionHead(ClassificationHead):
     """Predicts a number for each sequence; targets are numbers, [sequences]."""
 

@@ -16,6 +16,7 @@ from albertine.model.heads import (
     ClassificationHead,
     Head,
     MaskedLMHead,
+    MultiLabelHead,
     MultipleChoiceHead,
     PretrainingHead,
     RegressionHead,
@@ -174,6 +175,8 @@ def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.E
             return MaskedLMHead(settings, token_embedding)
         case "classify":
             return ClassificationHead(settings, head)
+        case "multi-label":
+            return MultiLabelHead(settings, head)
         case "regress":
             return RegressionHead(settings, head)
         case "choice":

@@ -19,7 +19,7 @@ from albertine.settings.schema import SettingError, Settings, setting
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_tanh", "gelu"]
 DepthRule = Literal["fixed", "halting", "equilibrium"]
-HeadKind = Literal["pretrain", "mlm", "classify", "regress", "span", "choice", "token"]
+HeadKind = Literal["pretrain", "mlm", "classify", "multi-label", "regress", "span", "choice", "token"]
 ExitHeads = Literal["none", "shared", "own"]
 
 MAX_LAYERS = 1_000  # that a forward pass applies; tables of tensor names grow with it, too
@@ -209,7 +209,9 @@ class HeadSettings(Settings):
     """Settings of the head on top of the encoder."""
 
     kind: HeadKind = setting("pretrain", "Task of the head.")
-    labels: int = setting(2, "Number of labels (classify, token); 1 for regress and choice.", minimum=1)
+    labels: int = setting(
+        2, "Number of labels (classify, multi-label, token); 1 for regress and choice.", minimum=1
+    )
     options: int = setting(4, "Number of options per question (choice).", minimum=1)
     answerable: bool = setting(False, "Also predict whether the text has an answer (span).")
     dropout: float = setting(

@@ -16,7 +16,9 @@ from albertine.tasks.settings import DataSettings, SequenceSettings
 
 CARD_FORMAT = 2
 _ADVICE = "copy or download it again"
-COLUMN_SETTINGS = ("text", "text_pair", "label", "question", "context", "answers", "options", "id")
+COLUMN_SETTINGS = (
+    *("text", "text_pair", "label", "label_separator", "question", "context", "answers", "options", "id"),
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class TaskCard:
         no_answer_threshold: no-answer score above which the predicted answer is empty.
         max_length: maximum tokens of a sequence.
         sequence: how examples become sequences.
-        columns: names of the columns of the training data, by setting.
+        label_threshold: probability from which a label is predicted, for multi-label classification.
+        columns: names of the columns of the training data, and the separator of labels, by setting.
+        header: whether the first line of the training data, if it is a CSV or TSV file, names its columns.
         precision: precision of the matrix products in fine-tuning; None if unknown.
         target_scale: standard deviation of the numbers to predict, for regression; None if unknown.
     """
@@ -45,9 +49,11 @@ class TaskCard:
     num_options: int = 4
     allows_no_answer: bool = False
     no_answer_threshold: float = 0.0
+    label_threshold: float = 0.5
     max_length: int = 512
     sequence: SequenceSettings = field(default_factory=SequenceSettings)
     columns: dict[str, str | None] = field(default_factory=dict)
+    header: bool = True
     precision: Literal["fp32", "bf16"] | None = None
     target_scale: float | None = None
 

@@ -81,6 +81,8 @@ def _contradiction(card: TaskCard, model: ModelSettings, head: HeadSettings) -> 
         return f"num_options = {card.num_options}, but the head of the model has {head.options}"
     if card.target_scale is not None and not 0 < card.target_scale < math.inf:
         return f"target_scale = {card.target_scale:g}: must be a finite number above 0"
+    if not 0 <= card.label_threshold <= 1:
+        return f"label_threshold = {card.label_threshold:g}: must be a probability"
     if task_type.metric_names:
         unknown = next((name for name in card.metric_names if name not in METRIC_NAMES), None)
         if unknown is not None:

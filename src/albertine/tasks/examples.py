@@ -1,13 +1,15 @@
 """Examples as read from data, before tokenization."""
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 E = TypeVar("E", bound="Example")
 
 _CHUNK_LENGTH = 2 << 20  # characters; encoding takes up to 400 bytes for each
+_KEPT_CHUNK_LENGTH = 32 << 20  # characters of kept values, which are not encoded
 
 
 @dataclass(frozen=True)
@@ -17,10 +19,12 @@ class Example(ABC):
     Attributes:
         location: where it is in the data, such as file and line; for error messages.
         example_id: id in the data; if it has none, the number of the example in the data.
+        kept: values of the columns to keep in a table of predictions; None if none are to be kept.
     """
 
     location: str
     example_id: str
+    kept: Mapping[str, Any] | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -33,6 +37,12 @@ class Example(ABC):
         """Number of characters of its texts."""
 
     @property
+    def kept_length(self) -> int:
+        """Number of characters of its kept values."""
+        values = (self.kept or {}).values()
+        return sum(len(value if isinstance(value, str) else json.dumps(value)) for value in values)
+
+    @property
     def num_options(self) -> int | None:
         """Number of options of a multiple-choice question; None for the other types of examples."""
         return None
@@ -41,13 +51,15 @@ class Example(ABC):
 def example_chunks(examples: Iterable[E], size: int) -> Iterator[list[E]]:
     """Yield examples in lists of at most `size`, shorter ones if the texts are long, to bound memory."""
     chunk: list[E] = []
-    length = 0
+    length = kept_length = 0
     for example in examples:
-        if chunk and (len(chunk) == size or length + example.length > _CHUNK_LENGTH):
+        is_long = length + example.length > _CHUNK_LENGTH or kept_length > _KEPT_CHUNK_LENGTH
+        if chunk and (len(chunk) == size or is_long):
             yield chunk
-            chunk, length = [], 0
+            chunk, length, kept_length = [], 0, 0
         chunk.append(example)
         length += example.length
+        kept_length += example.kept_length
     if chunk:
         yield chunk
 
@@ -75,6 +87,18 @@ class TextExample(Example):
     def length(self) -> int:
         """Number of characters of its texts."""
         return sum(map(len, self.texts))
+
+
+@dataclass(frozen=True)
+class MultiLabelExample(TextExample):
+    """One text or a pair of texts with any number of labels; `labels` is None if they are unknown."""
+
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the labels are known; there may be none."""
+        return self.labels is not None
 
 
 @dataclass(frozen=True)

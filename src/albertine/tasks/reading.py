@@ -6,7 +6,7 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.settings import DataSettings
-from albertine.tasks.task import Task
+from albertine.tasks.task import Task, check_header_option
 from albertine.text.documents import ReadErrors
 
 
@@ -29,6 +29,7 @@ def load_examples(
         require_labels: whether every example must have a label.
         num_options: number of options of each question; if None, that of the first question.
     """
+    check_header_option(data, settings, task)
     errors = ReadErrors(skip=settings.on_error == "skip")
     examples_read = task.read_examples(data, split_name, settings, errors, require_labels=require_labels)
     if require_labels:

@@ -9,6 +9,7 @@ from albertine.tasks.card import TaskCard
 from albertine.tasks.formats import glue, race, squad
 from albertine.tasks.task import SubmissionFormat, Task
 from albertine.tasks.types.classification import Classification
+from albertine.tasks.types.multi_label import MultiLabel
 from albertine.tasks.types.multiple_choice import MultipleChoice
 from albertine.tasks.types.regression import Regression
 from albertine.tasks.types.span_extraction import SpanExtraction
@@ -18,7 +19,7 @@ from albertine.text.tokenizer import Tokenizer
 
 TASK_TYPES: Mapping[str, type[TaskType]] = {
     task_type.name: task_type
-    for task_type in (Classification, Regression, Tagging, SpanExtraction, MultipleChoice)
+    for task_type in (Classification, MultiLabel, Regression, Tagging, SpanExtraction, MultipleChoice)
 }
 
 

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
-from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix
+from albertine.tasks.formats.columns import KeepRequest
+from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix, has_header_line
 from albertine.tasks.settings import DataSettings, Split
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.documents import ReadErrors
@@ -111,6 +112,7 @@ class Task:
         *,
         require_labels: bool,
         require_ids: bool = False,
+        keep: KeepRequest | None = None,
     ) -> Iterator[Example]:
         """Yield the examples of a split.
 
@@ -121,18 +123,43 @@ class Task:
             errors: handles invalid rows.
             require_labels: whether every row of a table must have a label.
             require_ids: whether a table must have a column of ids.
+            keep: columns of a table to keep in the examples.
         """
         if not data.startswith(HUB_PREFIX) and not _exists(data):
             raise InputError(f"{data}: no such file or folder")
-        is_table = not is_folder(data) and data_suffix(Path(data)) in TABLE_SUFFIXES
-        if self.reader and not is_table and (self.reads_files or is_folder(data)):
+        is_table = is_table_file(data)
+        if self.has_official_layout(data):
+            assert self.reader is not None
             yield from self.reader(data, split_name, errors)
             return
         if not is_table and Path(data).is_dir():
             raise InputError(f"{data}: is a folder; --task {self.name} needs a file")
         yield from self.task_type.read_examples(
-            data, columns, errors, require_labels=require_labels, require_ids=require_ids
+            data, columns, errors, require_labels=require_labels, require_ids=require_ids, keep=keep
         )
+
+    def has_official_layout(self, data: str) -> bool:
+        """Return whether data is in the official layout of the task, not a table of the user's own."""
+        can_read = self.reader is not None and (self.reads_files or is_folder(data))
+        return can_read and not is_table_file(data)
+
+
+def check_header_option(data: str, settings: DataSettings, task: Task | None = None) -> None:
+    """Raise `InputError` if --no-header is given for data that has column names.
+
+    Args:
+        data: a folder, a file, or a data set of the hub.
+        settings: settings as the user gave them.
+        task: the task, which may have an official layout; None if there is none.
+    """
+    is_given = not settings.header and "header" in settings.explicit_keys
+    if is_given and (not has_header_line(data) or (task is not None and task.has_official_layout(data))):
+        raise InputError(f"{data}: --no-header is for .csv and .tsv files; leave it out")
+
+
+def is_table_file(data: str) -> bool:
+    """Return whether data is a file with rows and columns."""
+    return not is_folder(data) and data_suffix(Path(data)) in TABLE_SUFFIXES
 
 
 def is_folder(data: str) -> bool:

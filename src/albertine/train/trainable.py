@@ -19,8 +19,8 @@ class MicroBatch(Protocol):
     """The samples of one forward and backward pass."""
 
     @property
-    def target_counts(self) -> Sequence[int]:
-        """Number of targets of each objective; the loss is the mean over them."""
+    def target_counts(self) -> Sequence[float]:
+        """Number of targets of each objective, or sum of their weights; the loss is the mean over them."""
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return the micro-batch on a device."""

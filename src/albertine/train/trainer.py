@@ -236,7 +236,7 @@ class Trainer:
 
     def _reduce_totals(self, batch: StepBatch) -> _StepTotals:
         """Return the totals of a step; raise `ShutdownRequested` if any process received a signal."""
-        target_counts = [0] * len(self._trainable.objectives)
+        target_counts = [0.0] * len(self._trainable.objectives)
         for micro_batch in batch.micro_batches:
             target_counts = [
                 total + count for total, count in zip(target_counts, micro_batch.target_counts, strict=True)

@@ -73,7 +73,11 @@ def _table_reader(name: str, file_format: Format) -> Reader:
         (
             f"predict classify --data {name} --out new.jsonl {_CPU}",
             f"predict classify --data {name} --on-error skip --out new.tsv {_CPU}",
+            f"predict classify --data {name} --keep mark --on-error skip --out new.jsonl {_CPU}",
+            f"predict classify --data {name} --text review,stars --keep all --out new.csv {_CPU}",
             f"evaluate classify --data {name} --json {_CPU}",
+            f"evaluate labels --data {name} --json {_CPU}",
+            f"evaluate labels --data {name} --label stars,mark --on-error skip --json {_CPU}",
             f"evaluate regress --data {name} --label mark --json {_CPU}",
             f"evaluate tag --data {name} --text review --label stars --json {_CPU}",
             f"predict answer --data {name} {_PAIR} --answers mark --out new.json {_CPU}",
@@ -83,7 +87,7 @@ def _table_reader(name: str, file_format: Format) -> Reader:
             f"embed run --data {name} --text review --on-error skip --out new.npy {_CPU}",
             _finetune(name, _TABLE_OPTIONS),
         ),
-        needs=("run", "classify", "regress", "tag", "answer", "choose"),
+        needs=("run", "classify", "labels", "regress", "tag", "answer", "choose"),
         resumable=("new",),
         weight=4,
     )
@@ -235,6 +239,12 @@ READERS: Mapping[str, Reader] = {
     "corpus-tokenizer": Reader("corpus/tokenizer/tokenizer.json", JSON, _CORPUS_COMMANDS, ("run",)),
     # runs and ensembles
     "task-card": Reader("classify/task.json", JSON, _TASK_COMMANDS, ("reviews.csv",), weight=4),
+    "multi-label-card": Reader(
+        "labels/task.json",
+        JSON,
+        (f"predict labels --data reviews.csv --out new.csv {_CPU}",),
+        ("reviews.csv",),
+    ),
     "span-card": Reader(
         "answer/task.json", JSON, (f"predict answer --data world/squad --out new.json {_CPU}",), ("world",)
     ),

@@ -4,7 +4,7 @@ import { depthChart } from "./chart.js";
 import { InputProblem, TASKS } from "./tasks.js";
 import { Tokenizer } from "./tokenizer.js";
 
-const VERBS = { classify: "Classify", regress: "Predict", choice: "Choose", tag: "Tag", span: "Answer", "fill-mask": "Fill" };
+const VERBS = { classify: "Classify", "multi-label": "Classify", regress: "Predict", choice: "Choose", tag: "Tag", span: "Answer", "fill-mask": "Fill" };
 const MAX_LINES = 5; // of the chart
 const PLAY_MILLISECONDS = 220; // for each step
 
@@ -214,6 +214,7 @@ function bars(shares, names, count = 8) {
 // By task: the elements that show a prediction, above its bars.
 const HEADLINES = {
   classify: ({ label }) => [element("p", "answer", label)],
+  "multi-label": ({ labels }) => [element("p", "answer", labels.join(", ") || "No label")],
   regress: ({ value }) => [element("p", "number", value.toFixed(3))],
   choice: ({ text }) => [element("p", "answer", text)],
   tag: ({ words, tags }) => [element("div", "words", ...words.map((word, index) => element("span", "word", word, element("span", "tag", tags[index] === "O" ? "" : tags[index]))))],

@@ -14,6 +14,14 @@ export const TASKS = {
     },
     shares: ({ probabilities }) => Object.entries(probabilities),
   },
+  "multi-label": {
+    encode: encodeTexts,
+    predict: ([{ logits }], _, { labels, label_threshold: threshold }) => {
+      const probabilities = Array.from(logits, (logit) => 1 / (1 + Math.exp(-logit)));
+      return { labels: labels.filter((_, index) => probabilities[index] >= threshold), probabilities: zip(labels, probabilities) };
+    },
+    shares: ({ probabilities }) => Object.entries(probabilities),
+  },
   regress: { encode: encodeTexts, predict: ([{ logits }]) => ({ value: logits[0] }), shares: () => [] },
   choice: {
     encode: encodeOptions,

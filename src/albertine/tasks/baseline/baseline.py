@@ -13,7 +13,7 @@ from albertine.linear_models import Floats, fit_logistic_regression, fit_ridge_r
 from albertine.randomness import Stream, random_bits
 from albertine.tasks.baseline.features import FEATURE_CHUNK, TextFeatures
 from albertine.tasks.baseline.tfidf import count_words
-from albertine.tasks.examples import TextExample, example_chunks
+from albertine.tasks.examples import MultiLabelExample, TextExample, example_chunks
 
 _LOGISTIC_PENALTY = 0.1
 _RIDGE_PENALTY = 1.0
@@ -36,6 +36,36 @@ def predict_labels(train: Sequence[TextExample], examples: Sequence[TextExample]
     features = TextFeatures(train, _MAX_WEIGHTS // len(names))
     weights = fit_logistic_regression(features.rows(train), labels, len(names), _LOGISTIC_PENALTY)
     return [str(names[label]) for label in _scores(features, examples, weights).argmax(axis=1)]
+
+
+def predict_label_sets(
+    train: Sequence[MultiLabelExample], examples: Sequence[MultiLabelExample]
+) -> list[list[str]]:
+    """Return the labels of each example that logistic regressions predict, one for each label.
+
+    Args:
+        train: the labelled examples to which they are fitted, at least one.
+        examples: the examples to predict.
+    """
+
+    def labels_of(example: TextExample) -> tuple[str, ...]:
+        return (example.labels or ()) if isinstance(example, MultiLabelExample) else ()
+
+    labels = sorted({label for example in train for label in labels_of(example)})
+    if not labels:
+        return [[] for _ in examples]
+    sample = _bounded_sample(train, _MAX_LOGITS // len(labels))
+    features = TextFeatures(sample, _MAX_WEIGHTS // len(labels))
+    rows = features.rows(sample)
+    weights = []
+    for label in labels:
+        has_label = np.array([label in labels_of(example) for example in sample], np.int64)
+        if has_label.min() == has_label.max():  # only the bias
+            weights.append(np.append(np.zeros(rows.width - 1), 1.0 if has_label[0] else -1.0))
+        else:
+            weights.append(fit_logistic_regression(rows, has_label, 2, _LOGISTIC_PENALTY)[1])
+    scores = _scores(features, examples, np.stack(weights))
+    return [[label for label, score in zip(labels, row, strict=True) if score > 0] for row in scores]
 
 
 def predict_numbers(train: Sequence[TextExample], examples: Sequence[TextExample]) -> list[float]:

@@ -1,7 +1,7 @@
 """Parses cells of the user's own tables: labels, numbers, words, answers and options."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albertine.json_input import JsonError, parse_json
@@ -43,6 +43,35 @@ def parse_label(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return checked_text(str(value).strip())
+
+
+def parse_label_set(value: Any, separator: str) -> tuple[str, ...]:
+    """Return the labels in a cell: a list of labels, or text with a separator between them.
+
+    An empty cell has no labels; a label that occurs twice counts once.
+    """
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        return ()
+    entries = value if isinstance(value, list) else parse_label(value).split(separator)
+    labels = (parse_label(entry) for entry in entries if not isinstance(entry, str) or entry.strip())
+    return tuple(dict.fromkeys(labels))
+
+
+_INDICATORS = {"0": False, "1": True, "false": False, "true": True}
+
+
+def parse_label_columns(row: TableRow, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that hold 1 or true; the others must hold 0 or false."""
+    labels = []
+    for column in columns:
+        value = row.cells.get(column)
+        key = "" if value is None or isinstance(value, dict | list) else str(value).strip().lower()
+        has_label = _INDICATORS.get(key.removesuffix(".0"))
+        if has_label is None:
+            raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not 0 or 1")
+        if has_label:
+            labels.append(column)
+    return tuple(labels)
 
 
 def parse_number(value: Any, column: str) -> float:

@@ -5,7 +5,7 @@ two test sets: "matched", with the genres of train, and "mismatched". The best c
 chosen on dev_matched. `nyu-mll/glue` on the hub has the same tasks with other column names.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,12 +137,12 @@ def read_examples(name: str, data: str, split_name: str, errors: ReadErrors) -> 
 
     required = (*task.text_columns, task.label_column) if has_labels else task.text_columns
 
-    def check_header(columns: list[str]) -> None:
+    def check_columns(columns: list[str], _: Sequence[list[str]]) -> None:
         missing = next((column for column in required if column not in columns), None)
         if missing is not None:
             raise InputError(missing_column_message(str(file), missing, columns))
 
-    for row in read_table(file, errors, tabs=True, header=header, check_header=check_header):
+    for row in read_table(file, errors, tabs=True, header=header, check_columns=check_columns):
         try:
             texts = tuple(row.text(column) for column in task.text_columns)
             yield _parse_row(row, task, texts, has_labels)

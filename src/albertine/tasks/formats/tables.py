@@ -10,16 +10,19 @@ import gzip
 import io
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
+from albertine import progress
 from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, parse_json
 from albertine.settings.schema import MAX_DISPLAY_LENGTH, display_text
+from albertine.tasks.formats.columns import ColumnSelection, KeepRequest, kept_value, select_columns
+from albertine.tasks.formats.headers import looks_like_data
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, hub_records, num_shards
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
@@ -32,7 +35,11 @@ _COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
 MAX_ROW_BYTES = 16 << 20
 MAX_TEXT_BYTES = 2 << 20  # the token ids and offsets of a text take up to 400 times its size
 
-HeaderCheck: TypeAlias = Callable[[list[str]], None]
+_ROWS_TO_COMPARE = 20  # with a header that may be data
+_BYTES_TO_COMPARE = 1 << 20
+
+# Receives the names of all columns and, of a file with a header, the cells of its first rows.
+ColumnCheck: TypeAlias = Callable[[list[str], Sequence[list[str]]], None]
 
 
 @dataclass(frozen=True)
@@ -43,14 +50,27 @@ class TableRow:
         location: file and line, for error messages.
         number: index among all rows, from 0; counting invalid rows too, so that skipping them shifts none.
         cells: values by column.
+        joined: the columns of each text that is joined from several, by the name that the user gave.
+        kept: values to keep, by column; None if none are to be kept.
     """
 
     location: str
     number: int
     cells: Mapping[str, Any]
+    joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kept: Mapping[str, Any] | None = None
 
     def text(self, column: str) -> str:
-        """Return a cell that holds text; raise `RowError` if it does not."""
+        """Return a cell that holds text; raise `RowError` if it does not.
+
+        Of joined columns, the cells that are not blank, with a space between them.
+        """
+        if column in self.joined:
+            names = [name for name in self.joined[column] if self.cells.get(name) is not None]
+            if not names:
+                raise RowError(f"columns {display_text(column)} hold nothing")
+            texts = (self.text(name).strip() for name in names)
+            return checked_text(" ".join(filter(None, texts)))
         value = self.cells.get(column)
         if not isinstance(value, str):
             raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not text")
@@ -91,6 +111,11 @@ def read_rows(
     required_columns: Iterable[str] = (),
     option_by_column: Mapping[str, str] | None = None,
     optional_columns: Iterable[str] = (),
+    *,
+    joinable_columns: Collection[str] = (),
+    label_column: str | None = None,
+    keep: KeepRequest | None = None,
+    header: bool = True,
 ) -> Iterator[TableRow]:
     """Yield the rows of a file or a data set of the hub.
 
@@ -100,32 +125,96 @@ def read_rows(
         required_columns: columns that must exist.
         option_by_column: command-line options that name the columns, for error messages.
         optional_columns: columns that are used if they exist. Of a Parquet file, no others are read.
+        joinable_columns: those of the required columns that may name several, as in "title,body".
+        label_column: column of labels, by which a header that is a row of data is recognized.
+        keep: columns to keep in the rows.
+        header: whether the first line of a CSV or TSV file names its columns; else they are numbered from 1.
     """
+    required_columns = tuple(required_columns)
+    selection = ColumnSelection(required_columns)
+    is_selected = False
 
-    def missing_column(available: Iterable[str]) -> str | None:
-        return next((column for column in required_columns if column not in available), None)
-
-    def check_columns(available: list[str]) -> None:
-        missing = missing_column(available)
+    def select(available: list[str], first_rows: Sequence[list[str]]) -> None:
+        nonlocal selection, is_selected
+        selection = select_columns(source, available, required_columns, joinable_columns, keep)
+        is_selected = True
+        is_data = looks_like_data(available, first_rows, label_column)
+        missing = selection.missing_in(available)
+        option = _option_of(missing, selection, option_by_column or {})
+        if missing is None:
+            missing = next((column for column in selection.kept or () if column not in available), None)
+            option = "--keep"
         if missing is not None:
-            option = (option_by_column or {}).get(missing)
-            raise InputError(missing_column_message(source, missing, available, option))
+            raise InputError(
+                missing_column_message(source, missing, available, option, header=header, is_data=is_data)
+            )
+        if is_data:
+            progress.print_message(
+                f"{source}: its first line, taken as column names, looks like data: "
+                f"{display_text(', '.join(available))}; use --no-header if the file does not name its columns"
+            )
 
     if source.startswith(HUB_PREFIX):
         rows = _rows_from_hub(source)
-    else:  # a header is checked even if no row follows it
-        rows = _rows_from_file(Path(source), errors, required_columns, optional_columns, check_columns)
-    for index, row in enumerate(rows):
-        if index == 0:
-            check_columns(list(row.cells))
-        missing = missing_column(row.cells)
-        if missing is None:
-            yield row
-        else:
-            errors.handle(row.location, f"no column {display_text(missing)}")
+    else:
+        rows = _rows_from_file(
+            Path(source), errors, select, lambda: selection, optional_columns, header=header
+        )
+    for row in rows:
+        if not is_selected:
+            select(list(row.cells), ())
+        try:
+            yield _with_selection(row, selection)
+        except RowError as error:
+            errors.handle(row.location, str(error))
 
 
-def missing_column_message(source: str, missing: str, available: list[str], option: str | None = None) -> str:
+def _option_of(
+    column: str | None, selection: ColumnSelection, option_by_column: Mapping[str, str]
+) -> str | None:
+    """Return the command-line option that names a column, also as one of several to join."""
+    for name, parts in selection.joined.items():
+        if column in parts:
+            return option_by_column.get(name)
+    return option_by_column.get(column or "")
+
+
+def _with_selection(row: TableRow, selection: ColumnSelection) -> TableRow:
+    """Return a row with the columns to join and the values to keep; raise `RowError` if one is missing."""
+    missing = selection.missing_in(row.cells)
+    if missing is not None:
+        raise RowError(f"no column {display_text(missing)}")
+    if not selection.joined and selection.keep is None:
+        return row
+    kept = None if selection.keep is None else _kept_values(row, selection.keep, selection.kept)
+    return replace(row, joined=selection.joined, kept=kept)
+
+
+def _kept_values(row: TableRow, keep: KeepRequest, columns: Sequence[str] | None) -> dict[str, Any]:
+    if columns is None and (clash := keep.clash(row.cells)) is not None:
+        raise RowError(f"column {display_text(clash)} has the name of a value of the predictions")
+    values = {}
+    for column in row.cells if columns is None else columns:
+        try:
+            values[column] = kept_value(row.cells.get(column))
+        except ValueError as error:
+            raise RowError(
+                f"column {display_text(column)}, which is to be kept, holds {error}; leave it out of --keep"
+            ) from None
+    if values.get("id", "") is None:  # the row has no id, so its number is its id
+        del values["id"]
+    return values
+
+
+def missing_column_message(
+    source: str,
+    missing: str,
+    available: list[str],
+    option: str | None = None,
+    *,
+    header: bool = True,
+    is_data: bool = False,
+) -> str:
     """Return a message about a missing column, and what to do about it.
 
     Args:
@@ -133,6 +222,8 @@ def missing_column_message(source: str, missing: str, available: list[str], opti
         missing: name of the column.
         available: names of the columns that exist.
         option: command-line option that names the column; None if its name is fixed.
+        header: whether the first line of a CSV or TSV file names its columns.
+        is_data: whether the column names look like a row of data.
     """
     problem = f"{source}: no column {display_text(missing)}"
     if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
@@ -142,13 +233,29 @@ def missing_column_message(source: str, missing: str, available: list[str], opti
         )
     columns = display_text(", ".join(available)) or "none"
     advice = [f"name another with {option}"] if option else []
-    if source.startswith(HUB_PREFIX) or data_suffix(Path(source)) not in _SUFFIXES_WITH_HEADER:
+    if not has_header_line(source):
         found = f"it has {columns}"
+    elif not header:
+        found = f"without a line of column names (--no-header), its columns are 1 to {len(available)}"
+    elif is_data:
+        found = f"its first line looks like data: {columns}"
+        advice = [
+            "use --no-header if the file does not name its columns, and give them by number, as in --text 1"
+        ]
     else:  # without a header, these names are the cells of the first row
         found = f"its first line, taken as column names, has {columns}"
-        advice += ["add a line of column names if there is none"]
+        advice.append(
+            "use --no-header if there is no line of column names"
+            if option
+            else "add a line of column names if there is none"
+        )
     suggestion = did_you_mean(missing, map(display_text, available))
     return f"{problem}{suggestion}; {found}{'; ' if advice else ''}{', or '.join(advice)}"
+
+
+def has_header_line(source: str) -> bool:
+    """Return whether data is a CSV or TSV file, whose first line may name its columns."""
+    return not source.startswith(HUB_PREFIX) and data_suffix(Path(source)) in _SUFFIXES_WITH_HEADER
 
 
 def data_suffix(file: Path) -> str:
@@ -189,17 +296,35 @@ def _open_decompressed(file: Path) -> BinaryIO:
 def _rows_from_file(
     file: Path,
     errors: ReadErrors,
-    required_columns: Iterable[str],
+    select: ColumnCheck,
+    selection: Callable[[], ColumnSelection],
     optional_columns: Iterable[str],
-    check_header: HeaderCheck,
+    *,
+    header: bool,
 ) -> Iterator[TableRow]:
+    """Yield the rows of a file.
+
+    Args:
+        file: the file.
+        errors: handles invalid rows.
+        select: receives the names of the columns, if the file has them apart from its rows.
+        selection: returns the columns to read of a Parquet file, after `select`.
+        optional_columns: further columns to read of a Parquet file.
+        header: whether the first line of a CSV or TSV file names its columns.
+    """
     suffix = data_suffix(file)
     if suffix == ".parquet":
         if file.suffix.lower() != suffix:
             raise InputError(
                 f"{file}: compressed Parquet file; decompress it, Parquet has its own compression"
             )
-        yield from _rows_from_parquet(file, errors, set(required_columns), set(optional_columns))
+        if not file.is_file():
+            raise InputError(f"{file}: no such file")
+        names = parquet_schema(file).names
+        select(names, ())
+        kept = selection().kept
+        used = {*selection().required, *optional_columns, *(names if kept is None else kept)}
+        yield from _rows_from_parquet(file, errors, [name for name in names if name in used])
         return
     if suffix not in TABLE_SUFFIXES:
         raise InputError(
@@ -209,7 +334,9 @@ def _rows_from_file(
         if suffix in (".jsonl", ".ndjson"):
             yield from _rows_from_json(file, stream, errors)
         else:
-            yield from _rows_from_text(file, stream, errors, tabs=suffix == ".tsv", check_header=check_header)
+            yield from _rows_from_text(
+                file, stream, errors, tabs=suffix == ".tsv", is_numbered=not header, check_columns=select
+            )
 
 
 def read_table(
@@ -218,7 +345,7 @@ def read_table(
     *,
     tabs: bool,
     header: list[str] | None = None,
-    check_header: HeaderCheck | None = None,
+    check_columns: ColumnCheck | None = None,
 ) -> Iterator[TableRow]:
     """Yield the rows of a CSV or TSV file.
 
@@ -227,10 +354,12 @@ def read_table(
         errors: handles invalid rows.
         tabs: whether cells are separated by tabs, without quoting.
         header: names of the columns, if the file does not have them.
-        check_header: called with the column names of the file, also if no row follows them.
+        check_columns: called with the column names of the file, also if no row follows them.
     """
     with open_data_file(file) as stream:
-        yield from _rows_from_text(file, stream, errors, tabs=tabs, header=header, check_header=check_header)
+        yield from _rows_from_text(
+            file, stream, errors, tabs=tabs, header=header, check_columns=check_columns
+        )
 
 
 def _rows_from_text(
@@ -240,26 +369,63 @@ def _rows_from_text(
     *,
     tabs: bool,
     header: list[str] | None = None,
-    check_header: HeaderCheck | None = None,
+    is_numbered: bool = False,
+    check_columns: ColumnCheck | None = None,
 ) -> Iterator[TableRow]:
+    """Yield the rows of a CSV or TSV file; see `read_table`.
+
+    Args:
+        file: the file.
+        stream: its content.
+        errors: handles invalid rows.
+        tabs: whether cells are separated by tabs, without quoting.
+        header: names of the columns, if the file does not have them.
+        is_numbered: whether the columns are numbered from 1, because the file does not name them.
+        check_columns: called with the column names and the first rows, also if there are none.
+    """
     csv.field_size_limit(MAX_ROW_BYTES)
-    number = count()
-    for line, values in _tsv_cells(stream) if tabs else _csv_cells(file, stream):
+    rows: Iterator[tuple[int, list[str] | None]] = _tsv_cells(stream) if tabs else _csv_cells(file, stream)
+    if header is None:
+        first = next(rows, None)
+        if first is None:
+            return
+        location = f"{file}, line {first[0]}"
+        header = _column_numbers(first[1], location) if is_numbered else _header(first[1], location)
+        first_rows = _first_rows(rows)
+        rows = chain([first] if is_numbered else [], first_rows, rows)
+        if check_columns is not None:
+            comparable = [] if is_numbered else [values for _, values in first_rows if values is not None]
+            check_columns(header, comparable)
+    for row_number, (line, values) in enumerate(rows):
         location = f"{file}, line {line}"
-        if header is None:
-            header = _header(values, location)
-            if check_header is not None:
-                check_header(header)
-            continue
-        row_number = next(number)
         if values is None:
             errors.handle(location, _TOO_LONG)
         elif len(values) != len(header):
-            errors.handle(location, f"{len(values)} cells, where the header has {len(header)}")
+            expected = "first line" if is_numbered else "header"
+            errors.handle(location, f"{len(values)} cells, where the {expected} has {len(header)}")
         elif any(not is_valid_unicode(value) for value in values):
             errors.handle(location, "not UTF-8")
         else:
             yield TableRow(location, row_number, dict(zip(header, values, strict=True)))
+
+
+def _column_numbers(values: list[str] | None, location: str) -> list[str]:
+    """Return the numbers of the columns of a file without column names, from its first row."""
+    if values is None:
+        raise InputError(f"{location}: {_TOO_LONG}, so the number of columns is unknown; shorten it")
+    return [str(number) for number in range(1, len(values) + 1)]
+
+
+def _first_rows(rows: Iterator[tuple[int, list[str] | None]]) -> list[tuple[int, list[str] | None]]:
+    """Take the first rows of a file, in bounded memory."""
+    taken = []
+    size = 0
+    for line, values in islice(rows, _ROWS_TO_COMPARE):
+        taken.append((line, values))
+        size += sum(map(len, values or ()))
+        if size > _BYTES_TO_COMPARE:
+            break
+    return taken
 
 
 _TOO_LONG = f"a row of more than {MAX_ROW_BYTES >> 20} MiB"
@@ -275,7 +441,7 @@ def _header(values: list[str] | None, location: str) -> list[str]:
     if duplicate is not None:
         raise InputError(
             f"{location}: column {display_text(duplicate)} occurs twice; rename one of them, "
-            "or add a line of column names if there is none"
+            "or use --no-header if the file does not name its columns"
         )
     return header
 
@@ -346,16 +512,7 @@ def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterato
             errors.handle(location, f"{describe_value(record)}, not a record of columns")
 
 
-def _rows_from_parquet(
-    file: Path, errors: ReadErrors, required: Collection[str], optional: Collection[str]
-) -> Iterator[TableRow]:
-    if not file.is_file():
-        raise InputError(f"{file}: no such file")
-    names = parquet_schema(file).names
-    if not set(required) <= set(names):
-        yield TableRow(f"{file}, row 0", 0, dict.fromkeys(names))  # `read_rows` reports the missing column
-        return
-    columns = [name for name in names if name in required or name in optional]
+def _rows_from_parquet(file: Path, errors: ReadErrors, columns: list[str]) -> Iterator[TableRow]:
     for number, record in enumerate(parquet_rows(file, columns)):
         location = f"{file}, row {number}"
         if isinstance(record, str):

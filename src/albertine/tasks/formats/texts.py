@@ -12,6 +12,7 @@ from albertine.tasks.formats.tables import (
     RowError,
     TableRow,
     data_suffix,
+    has_header_line,
     open_data_file,
     read_rows,
 )
@@ -31,6 +32,8 @@ def read_texts(source: str, columns: DataSettings, errors: ReadErrors) -> Iterat
         columns: names of the columns of texts and ids.
         errors: handles invalid rows.
     """
+    if not columns.header and not has_header_line(source):
+        raise InputError(f"{source}: --no-header is for .csv and .tsv files; leave it out")
     for row in _rows(source, columns, errors):
         try:
             yield TextExample(row.location, example_id(row, columns), (row.text(columns.text),))
@@ -47,7 +50,15 @@ def _rows(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[Ta
         raise InputError(f"{source}: unsupported format; supported: {supported}, also compressed: .gz, .zst")
     required = [columns.text, *([columns.id] if "id" in columns.explicit_keys else [])]
     options = {columns.text: "--text", columns.id: "--id"}
-    return read_rows(source, errors, required, options, optional_columns=(columns.id,))
+    return read_rows(
+        source,
+        errors,
+        required,
+        options,
+        optional_columns=(columns.id,),
+        joinable_columns=(columns.text,),
+        header=columns.header,
+    )
 
 
 def _rows_from_lines(file: Path, column: str, errors: ReadErrors) -> Iterator[TableRow]:

@@ -13,6 +13,8 @@ _TITLES = {
     "spearman": "Spearman correlation",
     "rmse": "RMSE",
     "exact": "exact match",
+    "micro_f1": "micro F1",
+    "exact_match": "exact match",
 }
 
 

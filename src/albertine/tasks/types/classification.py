@@ -46,6 +46,7 @@ class Classification(TextTask):
     head_kind = "classify"
     metric_names = ("accuracy", "macro_f1", "matthews")
     has_labels = True
+    targets_are_labels = True
     similar_task = "sst-2"
     table_columns = ("label", "probability")
     prediction_description = "one of its labels"

@@ -17,6 +17,7 @@ from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import Example, TaggedExample
 from albertine.tasks.formats.cells import example_id, parse_words
+from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.conll import CONLL_SUFFIXES, read_sentences
 from albertine.tasks.formats.tables import RowError, TableRow, data_suffix
 from albertine.tasks.metrics.tagging import tagging_metrics
@@ -46,6 +47,7 @@ class Tagging(TaskType):
     title = "tagging"
     head_kind = "token"
     has_labels = True
+    targets_are_labels = True
     scores_per_token = True
     similar_task = "sst-2"
     table_columns = ("tags",)
@@ -84,13 +86,14 @@ class Tagging(TaskType):
         *,
         require_labels: bool,
         require_ids: bool,
+        keep: KeepRequest | None = None,
     ) -> Iterator[Example]:
         """Yield the sentences of a table or of a file in CoNLL's layout."""
         if data_suffix(Path(source)) in CONLL_SUFFIXES:
             yield from read_sentences(Path(source), errors, require_tags=require_labels)
             return
         yield from super().read_examples(
-            source, columns, errors, require_labels=require_labels, require_ids=require_ids
+            source, columns, errors, require_labels=require_labels, require_ids=require_ids, keep=keep
         )
 
     @classmethod

@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from albertine.settings import HeadSettings
 from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.tables import RowError, TableRow, read_rows
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
@@ -50,12 +52,15 @@ class TaskType(ABC):
         metric_names: metrics to compute for the user's own data; empty if the type has a fixed set.
         primary_metrics: metrics whose mean is the primary metric.
         has_labels: whether a prediction is chosen from a fixed list of labels.
+        targets_are_labels: whether each target is the id of a label, so that labels may have weights.
         predicts_numbers: whether a prediction is a number, which has no probability.
         scores_per_token: whether each token has scores; members of an ensemble then need the same tokenizer.
         has_parts: whether samples have parts, which the co-matching head reads.
         similar_task: task of the paper's Table 14 whose hyperparameters are the defaults.
         table_columns: keys of a prediction that become columns of CSV and TSV files.
+        list_separator: separator of the texts of a list in such a column.
         optional_columns: settings that name the columns of a table that it may lack.
+        joinable_columns: settings that name a text, which may be joined from several columns.
         prediction_description: the output of a model of this type in words, for reports.
         head_settings: settings of the head of the model.
         objectives: names of the training objectives.
@@ -67,12 +72,15 @@ class TaskType(ABC):
     metric_names: ClassVar[tuple[str, ...]] = ()
     primary_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     has_labels: ClassVar[bool] = False
+    targets_are_labels: ClassVar[bool] = False
     predicts_numbers: ClassVar[bool] = False
     scores_per_token: ClassVar[bool] = False
     has_parts: ClassVar[bool] = False
     similar_task: ClassVar[str]
     table_columns: ClassVar[tuple[str, ...]]
+    list_separator: ClassVar[str] = " "
     optional_columns: ClassVar[tuple[str, ...]] = ("id",)
+    joinable_columns: ClassVar[tuple[str, ...]] = ()
     prediction_description: ClassVar[str]
 
     head_settings: HeadSettings
@@ -113,6 +121,7 @@ class TaskType(ABC):
         *,
         require_labels: bool,
         require_ids: bool,
+        keep: KeepRequest | None = None,
     ) -> Iterator[Example]:
         """Yield the examples of a table.
 
@@ -122,13 +131,26 @@ class TaskType(ABC):
             errors: handles invalid rows.
             require_labels: whether every row must have a label.
             require_ids: whether the table must have a column of ids.
+            keep: columns to keep in the examples.
         """
         required = cls.required_columns(columns, require_labels=require_labels)
         required |= {columns.id: "--id"} if require_ids else {}
         optional = [getattr(columns, name) for name in cls.optional_columns]
-        for row in read_rows(source, errors, required, required, optional):
+        rows = read_rows(
+            source,
+            errors,
+            required,
+            required,
+            optional,
+            joinable_columns=[getattr(columns, name) for name in cls.joinable_columns],
+            label_column=columns.label if cls.has_labels and require_labels else None,
+            keep=keep,
+            header=columns.header,
+        )
+        for row in rows:
             try:
-                yield cls.example_from_row(row, columns, require_labels=require_labels)
+                example = cls.example_from_row(row, columns, require_labels=require_labels)
+                yield example if row.kept is None else replace(example, kept=row.kept)
             except RowError as error:
                 errors.handle(row.location, str(error))
 

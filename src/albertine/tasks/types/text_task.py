@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import TextExample
@@ -20,6 +20,8 @@ class TextTask(TaskType):
     Attributes:
         num_texts: number of texts of an example, 1 or 2; None if unknown.
     """
+
+    joinable_columns: ClassVar[tuple[str, ...]] = ("text", "text_pair")
 
     def __init__(self, tokenizer: Tokenizer, max_length: int, num_texts: int | None):
         self._builder = SequenceBuilder(tokenizer, max_length)

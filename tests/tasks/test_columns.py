@@ -1,0 +1,167 @@
+"""Tests of columns as users name them: joined texts, files without column names, hints about them."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albertine.errors import InputError
+from albertine.tasks.examples import TextExample
+from albertine.tasks.formats.columns import split_columns
+from albertine.tasks.formats.headers import looks_like_data
+from albertine.tasks.formats.texts import read_texts
+from albertine.tasks.reading import load_examples
+from albertine.tasks.registry import find_task
+from albertine.tasks.settings import DataSettings
+from albertine.text.documents import ReadErrors
+
+ROWS = [
+    {"title": "Boats", "body": "Two boats.", "a,b": "comma", "label": "x"},
+    {"title": "", "body": " One pear. ", "a,b": "comma", "label": "y"},
+    {"title": "Pears", "body": "", "a,b": "comma", "label": "x"},
+    {"title": "", "body": "  ", "a,b": "comma", "label": "y"},
+]
+JOINED = ["Boats Two boats.", "One pear.", "Pears", ""]
+
+
+def write_table(file: Path, rows: Sequence[dict[str, Any]], *, header: bool = True) -> Path:
+    match file.suffix:
+        case ".jsonl":
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(list(rows)), file)
+        case ".tsv":
+            lines = ([list(rows[0])] if header else []) + [list(row.values()) for row in rows]
+            file.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines))
+        case _:
+            with file.open("w", newline="") as stream:
+                writer = csv.writer(stream)
+                writer.writerows(([list(rows[0])] if header else []) + [list(row.values()) for row in rows])
+    return file
+
+
+def read(file: Path, task: str = "classify", **columns: Any) -> list[TextExample]:
+    settings = DataSettings(**columns)
+    examples = load_examples(find_task(task), str(file), "train", settings, require_labels=True)
+    return [example for example in examples if isinstance(example, TextExample)]
+
+
+def error(file: Path, **columns: Any) -> str:
+    with pytest.raises(InputError) as raised:
+        read(file, **columns)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_texts_of_several_columns_are_joined(suffix: str, tmp_path: Path) -> None:
+    file = write_table(tmp_path / f"a{suffix}", ROWS)
+    for names in ("title,body", "title, body"):
+        assert [example.texts for example in read(file, text=names)] == [(text,) for text in JOINED]
+    pairs = [example.texts for example in read(file, text="label", text_pair="body,title")]
+    assert pairs[0] == ("x", "Two boats. Boats")
+    # The name of a column that has commas wins.
+    assert {example.texts for example in read(file, text="a,b")} == {("comma",)}
+    assert read(file, text="title,a,b")[0].texts == ("Boats comma",)
+    texts = list(read_texts(str(file), DataSettings(text="body,a,b"), ReadErrors(skip=False)))
+    assert texts[0].texts == ("Two boats. comma",)
+
+
+def test_wrong_columns_to_join(tmp_path: Path) -> None:
+    file = write_table(tmp_path / "a.csv", ROWS)
+    assert "no column bodi (did you mean body?)" in error(file, text="title,bodi")
+    assert "name another with --text" in error(file, text="title,bodi")
+    assert "name another with --text-pair" in error(file, text="title", text_pair="body,")
+    # Only texts are joined.
+    assert "no column label,title" in error(file, text="title", label="label,title")
+    rows = [{"title": "a", "body": None, "label": "x"}, {"title": None, "body": None, "label": "y"}]
+    file = write_table(tmp_path / "a.jsonl", rows)
+    assert "line 2: columns title,body hold nothing" in error(file, text="title,body")
+    file = write_table(tmp_path / "b.jsonl", [{"title": "a", "body": 5, "label": "x"}])
+    assert "column body holds int 5, not text" in error(file, text="title,body")
+
+
+COLUMN_NAMES = st.text("ab,", min_size=1, max_size=4).filter(lambda name: name.strip(",") == name)
+
+
+@given(st.lists(COLUMN_NAMES, min_size=1, max_size=5, unique=True), st.data())
+def test_split_columns_finds_all_columns(available: list[str], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(available), min_size=1, max_size=4))
+    parts = split_columns(",".join(chosen), available)
+    assert ",".join(parts) == ",".join(chosen)  # nothing is lost, whatever the commas belong to
+    if not any("," in name for name in available):
+        assert list(parts) == chosen
+    assert all(split_columns(name, available) == (name,) for name in available)
+
+
+def test_many_columns_are_split_in_linear_time() -> None:
+    names = [f"column {index}" for index in range(50_000)]
+    assert split_columns(",".join(names), set(names)) == tuple(names)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_files_without_column_names(suffix: str, tmp_path: Path) -> None:
+    with_names = read(write_table(tmp_path / f"a{suffix}", ROWS), text="body,title", label="label")
+    file = write_table(tmp_path / f"b{suffix}", ROWS, header=False)
+    examples = read(file, text="2,1", label="4", header=False)
+    assert [(example.texts, example.label) for example in examples] == [
+        (example.texts, example.label) for example in with_names
+    ]
+    assert [example.example_id for example in examples] == ["0", "1", "2", "3"]
+    texts = list(read_texts(str(file), DataSettings(text="3", header=False), ReadErrors(skip=False)))
+    assert [example.texts for example in texts] == [("comma",)] * 4
+    message = "no column text; without a line of column names (--no-header), its columns are 1 to 4"
+    assert message in error(file, label="4", header=False)
+    file.write_text(file.read_text().replace("Pears", "Pears\t6" if suffix == ".tsv" else "Pears,6"))
+    message = "line 3: 5 cells, where the first line has 4"
+    assert message in error(file, text="2", label="4", header=False)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_no_header_is_for_csv_and_tsv(name: str, tmp_path: Path) -> None:
+    file = write_table(tmp_path / name, ROWS)
+    assert "--no-header is for .csv and .tsv files" in error(file, text="title", header=False)
+    with pytest.raises(InputError, match=r"--no-header is for \.csv and \.tsv"):
+        list(read_texts(str(file), DataSettings(text="title", header=False), ReadErrors(skip=False)))
+
+
+def test_first_row_that_looks_like_data_gives_a_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1,a fine film\n0,dull\n1,fine\n")
+    message = "its first line looks like data: 1, a fine film; use --no-header"
+    assert message in error(file, text="text", label="label")
+    assert len(read(file, text="a fine film", label="1")) == 2
+    assert capsys.readouterr().err.count("looks like data: 1, a fine film; use --no-header") == 1
+    file.write_text("text,good\ndull,bad\nfine,good\n")
+    read(file, text="text", label="good")
+    assert "looks like data" in capsys.readouterr().err
+    file.write_text("text,label\n1,1\n2,0\n")
+    read(file)
+    assert "looks like data" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "label", "is_data"),
+    [
+        (["text", "label"], [["a", "1"]], "label", False),
+        (["gj04", "1", "", "They ran."], [["gj04", "0", "*", "Ran they."]], None, True),
+        (["3.5", "good"], [["4", "bad"], ["2.25", "fine"]], None, True),
+        (["3.5", "good"], [["four", "bad"]], None, False),  # not a column of numbers
+        (["text", "2019", "2020", "2021"], [["a", "1", "2", "3"]], None, False),  # years
+        (["0", "1", "2"], [["5", "6", "7"]], None, False),  # numbers of columns
+        (["text", "pos"], [["a", "neg"], ["b", "pos"]], "pos", True),
+        (["text", "pos"], [["a", "neg"], ["b", "pos"]], None, False),
+        (["1", "2"], [], "2", False),
+        (["1", "x"], [["1"]], None, False),  # a row of another length
+    ],
+)
+def test_looks_like_data(header: list[str], rows: list[list[str]], label: str | None, is_data: bool) -> None:
+    assert looks_like_data(header, rows, label) is is_data
