@@ -269,7 +269,7 @@ def test_the_slider_has_the_predictions_of_every_depth(
     assert page.count('hidden="hidden"') == 2 * num_examples + 1
 
 
-def test_neighbours_are_the_sentences_with_the_highest_cosine(pretraining_run: Path) -> None:
+def test_the_nearest_sentences_are_those_with_the_highest_cosine(pretraining_run: Path) -> None:
     corpus, embed = Corpus(pretraining_run.parent / "corpus"), load_embedding_pipeline(pretraining_run)
     sentences = _held_out_sentences(corpus, seed=3)
     assert len(set(sentences)) == len(sentences) > 20
@@ -281,7 +281,7 @@ def test_neighbours_are_the_sentences_with_the_highest_cosine(pretraining_run: P
         float(vectors[0] @ other / np.linalg.norm(vectors[0]) / np.linalg.norm(other)) for other in vectors
     ]
     best = sorted(range(1, len(sentences)), key=lambda index: -cosines[index])[:3]
-    assert [cosine for _, cosine in example.neighbours] == pytest.approx(
+    assert [cosine for _, cosine in example.nearest] == pytest.approx(
         [cosines[index] for index in best], abs=1e-5
     )
     assert "Nearest sentences" in read_well_formed(write_report(pretraining_run))

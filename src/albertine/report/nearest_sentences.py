@@ -17,21 +17,21 @@ _NEAREST = 3
 
 @dataclass(frozen=True)
 class NearestSentences:
-    """A sentence and its neighbours.
+    """A sentence and those nearest to it.
 
     Attributes:
         sentence: the sentence.
-        neighbours: the nearest other sentences, as (text, cosine), nearest first.
+        nearest: the nearest other sentences, as (text, cosine), nearest first.
     """
 
     sentence: str
-    neighbours: Sequence[tuple[str, float]]
+    nearest: Sequence[tuple[str, float]]
 
 
 def nearest_sentences(
     embed: EmbeddingPipeline, corpus: Corpus, count: int, seed: int
 ) -> list[NearestSentences]:
-    """Return some held-out sentences with their neighbours; none if the text has too few sentences.
+    """Return some held-out sentences with those nearest to them; none if the text has too few sentences.
 
     The mean vector of all sentences is subtracted, because it dominates the vectors of a model that was not
     trained for sentence vectors.
@@ -46,17 +46,17 @@ def nearest_sentences(
     for index in range(min(count, len(sentences))):
         cosines = vectors @ vectors[index]
         cosines[index] = -np.inf
-        nearest = np.argsort(-cosines, kind="stable")[:_NEAREST]
-        neighbours = [(sentences[other], float(cosines[other])) for other in nearest]
-        examples.append(NearestSentences(sentences[index], neighbours))
+        order = np.argsort(-cosines, kind="stable")[:_NEAREST]
+        nearest = [(sentences[other], float(cosines[other])) for other in order]
+        examples.append(NearestSentences(sentences[index], nearest))
     return examples
 
 
 def nearest_sentences_html(example: NearestSentences) -> str:
-    """Return a sentence and its neighbours with their cosines."""
+    """Return a sentence and those nearest to it with their cosines."""
     rows = "".join(
         f'<li>{escape(text)} <span class="small">{cosine:.2f}</span></li>'
-        for text, cosine in example.neighbours
+        for text, cosine in example.nearest
     )
     return f'<div><blockquote>{escape(example.sentence)}</blockquote><ol class="nearest">{rows}</ol></div>'
 
