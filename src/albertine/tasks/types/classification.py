@@ -186,7 +186,7 @@ class Classification(TextTask):
     def constant_predictions(cls, examples: Sequence[TextExample]) -> tuple[str, list[Prediction]]:
         """Return the most common label for each example."""
         label = most_common(example.label for example in examples)
-        return f"always {shortened(label)}", [{"label": label}] * len(examples)
+        return f"always \u201c{shortened(label)}\u201d", [{"label": label}] * len(examples)
 
     def outcome(self, example: TextExample, prediction: Mapping[str, Any]) -> Outcome:
         """Return the predicted label beside the right one."""

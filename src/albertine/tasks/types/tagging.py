@@ -247,7 +247,9 @@ class Tagging(TaskType):
     def constant_predictions(cls, examples: Sequence[TaggedExample]) -> tuple[str, list[Prediction]]:
         """Return the most common tag for each word."""
         tag = most_common(tag for example in examples for tag in example.tags or ())
-        return f"always {shortened(tag)}", [{"tags": [tag] * len(example.words)} for example in examples]
+        return f"always \u201c{shortened(tag)}\u201d", [
+            {"tags": [tag] * len(example.words)} for example in examples
+        ]
 
     def outcome(self, example: TaggedExample, prediction: Mapping[str, Any]) -> Outcome:
         """Return the predicted tags of wrong words beside the right ones.
