@@ -77,7 +77,7 @@ def _scatter(examples: ExampleColumns) -> str:
         zip(examples.expected_numbers[::step], examples.predicted_numbers[::step], strict=True)
     )
     low, high = min(examples.expected_numbers), max(examples.expected_numbers)
-    sample = "" if step == 1 else f" Every {step}th example is shown."
+    sample = "" if step == 1 else f" One example in {step:,} is shown."
     return paragraphs(
         f"Each point is an example; predictions on the gray line are right.{sample}"
     ) + line_chart(

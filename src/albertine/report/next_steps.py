@@ -16,11 +16,11 @@ def next_steps(run: Path, card: TaskCard, settings: FinetuneSettings | None) -> 
     labelled = _labelled_data(card, settings)
     evaluate = f"albertine evaluate {model} --data {shlex.quote(labelled or 'LABELLED.csv')}"
     explanation = "Evaluate it on labelled examples, predict new ones, serve it over HTTP, or make it faster."
-    placeholders = [word for word in ("" if labelled else "LABELLED.csv", "NEW.csv") if word]
+    placeholders = "NEW.csv is a placeholder" if labelled else "LABELLED.csv and NEW.csv are placeholders"
     return Section(
         "Next steps",
         [
-            paragraphs(f"{explanation} {' and '.join(placeholders)}: your own files."),
+            paragraphs(f"{explanation} {placeholders} for your own data."),
             code_block(
                 evaluate,
                 f"albertine predict {model} --data NEW.csv --out answers.csv",

@@ -6,11 +6,18 @@ from html import escape
 from albertine.finetune.dev_predictions import WorstError, WorstText
 
 MAX_SHOWN = 10
+_NUM_OPEN = 6  # the others are shown on a click
 
 
 def worst_errors_html(errors: Sequence[WorstError]) -> str:
     """Return the first errors; texts of the data are escaped."""
-    return f'<div class="pair errors">{"".join(map(_error_html, errors[:MAX_SHOWN]))}</div>'
+    shown = [_error_html(error) for error in errors[:MAX_SHOWN]]
+    first, rest = (
+        f'<div class="pair errors">{"".join(part)}</div>' for part in (shown[:_NUM_OPEN], shown[_NUM_OPEN:])
+    )
+    if len(shown) <= _NUM_OPEN:
+        return first
+    return f"{first}<details><summary>{len(shown) - _NUM_OPEN:,} more</summary>{rest}</details>"
 
 
 def _error_html(error: WorstError) -> str:
