@@ -270,7 +270,7 @@ class Tagging(TaskType):
             _tag_list([(word, tag) for word, _, tag, _ in wrong]),
             (excerpt("", " ".join(example.words), marks),),
             score=1 - len(wrong) / max(1, len(words)),
-            severity=sum(probability for _, _, _, probability in wrong),
+            severity=max((probability for _, _, _, probability in wrong), default=0.0),
             decisions=[
                 Decision(entity_type(tag), entity_type(predicted), probability, tag == predicted)
                 for _, tag, predicted, probability in words
