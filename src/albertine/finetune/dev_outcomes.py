@@ -27,7 +27,7 @@ from albertine.settings.engine import EngineOptions
 from albertine.tasks.checkpoint_card import read_card
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
-from albertine.tasks.outcomes import Decision, Outcome, shortened
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.registry import create_task_type, find_task
 from albertine.tasks.scorer import Scorer
 from albertine.tasks.sequences import EncodedExample
@@ -141,7 +141,7 @@ def decision_columns(outcomes: Sequence[Outcome]) -> DecisionColumns:
     names = {name for decision in decisions for name in (decision.expected, decision.predicted)}
     index_by_name = {name: index for index, name in enumerate(sorted(names))}
     return DecisionColumns(
-        [shortened(name) for name in index_by_name],
+        [cut_answer(name) for name in index_by_name],
         [index_by_name[decision.expected] for decision in decisions],
         [index_by_name[decision.predicted] for decision in decisions],
         [round(min(1.0, max(0.0, decision.probability)), 4) for decision in decisions],

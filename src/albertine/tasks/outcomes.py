@@ -87,6 +87,6 @@ def excerpt(name: str, text: str, marks: Sequence[tuple[int, int]] = ()) -> Show
     return ShownText(name, f"{before}{text[start:end]}{after}", tuple(kept))
 
 
-def shortened(text: str) -> str:
+def cut_answer(text: str) -> str:
     """Return an answer, cut if it is very long."""
     return text if len(text) <= _MAX_ANSWER else f"{text[: _MAX_ANSWER - 1]}\u2026"

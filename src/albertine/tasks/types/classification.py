@@ -20,7 +20,7 @@ from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id, parse_label, row_texts
 from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.metrics.scores import compute_metric
-from albertine.tasks.outcomes import Decision, Outcome, shortened
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.json_schema import PROBABILITY, Schema, object_of, one_of
@@ -186,7 +186,7 @@ class Classification(TextTask):
     def constant_predictions(cls, examples: Sequence[TextExample]) -> tuple[str, list[Prediction]]:
         """Return the most common label for each example."""
         label = most_common(example.label for example in examples)
-        return f"always \u201c{shortened(label)}\u201d", [{"label": label}] * len(examples)
+        return f"always \u201c{cut_answer(label)}\u201d", [{"label": label}] * len(examples)
 
     def outcome(self, example: TextExample, prediction: Mapping[str, Any]) -> Outcome:
         """Return the predicted label beside the right one."""
@@ -194,8 +194,8 @@ class Classification(TextTask):
         predicted, probability = prediction["label"], prediction["probability"]
         is_right = predicted == expected
         return Outcome(
-            shortened(expected),
-            shortened(predicted),
+            cut_answer(expected),
+            cut_answer(predicted),
             shown_texts(example),
             score=float(is_right),
             severity=0.0 if is_right else probability,

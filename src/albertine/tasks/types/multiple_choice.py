@@ -20,7 +20,7 @@ from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example, MultipleChoiceExample
 from albertine.tasks.formats.cells import example_id, option_columns, parse_option, parse_options
 from albertine.tasks.formats.tables import TableRow
-from albertine.tasks.outcomes import Decision, Outcome, excerpt, shortened
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import (
@@ -295,8 +295,8 @@ class MultipleChoice(TaskType):
         is_right = predicted == correct
         texts = excerpt("passage", example.context), excerpt("question", example.question)
         return Outcome(
-            shortened(f"{_letter(correct)}: {example.options[correct]}"),
-            shortened(f"{_letter(predicted)}: {example.options[predicted]}"),
+            cut_answer(f"{_letter(correct)}: {example.options[correct]}"),
+            cut_answer(f"{_letter(predicted)}: {example.options[predicted]}"),
             [shown for shown in texts if shown.text],
             score=float(is_right),
             severity=0.0 if is_right else probability,

@@ -5,7 +5,7 @@ from typing import Any
 
 from albertine.tasks.examples import QuestionExample
 from albertine.tasks.metrics.squad import best_scores
-from albertine.tasks.outcomes import Decision, Outcome, excerpt, shortened
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.types.task_type import require_label
 
 _NO_ANSWER = "(no answer)"
@@ -26,8 +26,8 @@ def span_outcome(
     marks = [(answers[0].start, answers[0].start + len(answers[0].text))] if answers else []
     expected, predicted = ("an answer" if is_answered else "no answer" for is_answered in (answers, answer))
     return Outcome(
-        shortened(" / ".join(dict.fromkeys(references)) or _NO_ANSWER),
-        shortened(answer or _NO_ANSWER),
+        cut_answer(" / ".join(dict.fromkeys(references)) or _NO_ANSWER),
+        cut_answer(answer or _NO_ANSWER),
         (excerpt("passage", example.context, marks), excerpt("question", example.question)),
         score=f1,
         severity=(1 - f1) * probability,

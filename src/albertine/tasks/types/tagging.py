@@ -21,7 +21,7 @@ from albertine.tasks.formats.cells import example_id, parse_words
 from albertine.tasks.formats.conll import CONLL_SUFFIXES, read_sentences
 from albertine.tasks.formats.tables import RowError, TableRow, data_suffix
 from albertine.tasks.metrics.tagging import entity_type, tagging_metrics
-from albertine.tasks.outcomes import Decision, Outcome, excerpt, shortened
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField, check_texts, input_location
@@ -247,7 +247,7 @@ class Tagging(TaskType):
     def constant_predictions(cls, examples: Sequence[TaggedExample]) -> tuple[str, list[Prediction]]:
         """Return the most common tag for each word."""
         tag = most_common(tag for example in examples for tag in example.tags or ())
-        return f"always \u201c{shortened(tag)}\u201d", [
+        return f"always \u201c{cut_answer(tag)}\u201d", [
             {"tags": [tag] * len(example.words)} for example in examples
         ]
 
@@ -290,4 +290,4 @@ def _tag_list(tagged_words: Sequence[tuple[str, str]]) -> str:
     """Return words with their tags as text; of many, only the first ones."""
     listed = ", ".join(f"{word}: {tag}" for word, tag in tagged_words[:_MAX_LISTED_TAGS])
     more = len(tagged_words) - _MAX_LISTED_TAGS
-    return shortened(listed) + (f" and {more:,} more" if more > 0 else "")
+    return cut_answer(listed) + (f" and {more:,} more" if more > 0 else "")
