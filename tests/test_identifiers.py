@@ -42,7 +42,7 @@ REPLACED = {
     "Cuts": "AttentionLayout",
     "Shape": "LayerOptions",
     "lengthened": "pad",
-    "cut_answer": "unpad_into",
+    "shortened": "unpad_into",
     "widened": "linear_gelu",
     "Waves": "Sinusoids",
     "look_at_neighbours": "apply_local_start",
