@@ -229,7 +229,7 @@ def test_prediction_count(length: int, max_predictions: int | None, expected: in
 
 
 def test_ngram_lengths_follow_the_paper() -> None:
-    # Words of one token, and far more words than predictions, so n-grams are hardly ever cut_answer.
+    # Words of one token, and far more words than predictions, so n-grams are hardly ever shortened.
     count, trials = 3000, 300
     starts = np.arange(1, count + 1)
     lengths: Counter[int] = Counter()

@@ -2,7 +2,7 @@
 
 N-grams of 1 to `max_ngram` whole words are chosen at random positions without overlap until
 the prediction budget is used; n words have probability proportional to 1/n. An n-gram that
-exceeds the budget is cut_answer or dropped. Of the chosen tokens 80% become [MASK], 10% stay
+exceeds the budget is shortened or dropped. Of the chosen tokens 80% become [MASK], 10% stay
 unchanged, and 10% become a random ordinary token, each drawn independently.
 
 In the reference code an n-gram may cross from one segment into the other, and a random token

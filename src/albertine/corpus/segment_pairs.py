@@ -166,7 +166,7 @@ def _segment_of_adjacent_document(a: Segment, length: int, shards: list[Shard]) 
 
 
 def truncate_pair(a: Segment, b: Segment, max_tokens: int, rng: RandomStream) -> tuple[Segment, Segment]:
-    """Return both segments, cut_answer so that together they have at most `max_tokens` tokens.
+    """Return both segments, shortened so that together they have at most `max_tokens` tokens.
 
     Tokens are removed one by one from the longer segment, or from `b` if both are equally long: first from
     the longer one until both are equally long, then alternately.
