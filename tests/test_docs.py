@@ -8,9 +8,13 @@ import shutil
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from albertine.model.parameter_counts import count_parameters
+from albertine.settings import MODEL_PRESETS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -71,6 +75,8 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert completed.returncode == 0, completed.stderr
     front_page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert "ALBERT, whole" in front_page
+    assert '<svg class="blocks"' in front_page
+    assert "<picture>" not in front_page
     assert "batch_tokens" in (tmp_path / "site" / "reference" / "settings" / "index.html").read_text()
     assert "--held-out" in (tmp_path / "site" / "reference" / "commands" / "index.html").read_text()
     for page in (tmp_path / "site").rglob("*.html"):
@@ -84,6 +90,32 @@ def test_relative_links_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
         if not target.startswith("https://"):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_drawing_of_the_front_page_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    from front_drawing import DESCRIPTION, file_names, site_drawing
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, content in file_names().items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == content, (
+            "run python tools/front_drawing.py"
+        )
+        assert f'"docs/{name}"' in readme
+    assert f'alt="{DESCRIPTION}"' in readme
+    for model in ("albert-base", "bert-base"):
+        parameters = count_parameters(MODEL_PRESETS[model]).encoder
+        assert f">{parameters:,} parameters<" in site_drawing()
+
+
+def test_the_citation_has_the_version_and_license() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    citation = dict(re.findall(r'^([a-z-]+): *"?([^"\n]*)', text, re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert citation["version"] == project["version"]
+    assert citation["license"] == project["license"]
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= citation.keys()
 
 
 def options_of_all_commands() -> set[str]:

@@ -18,15 +18,18 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.settings import Settings
 from albertine.settings.schema import is_table, typed_fields
+from front_drawing import site_drawing
 
 ROOT = Path(__file__).parent.parent
 _PARENT_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]*)\)")
+_PICTURE = re.compile(r"<picture>.*?</picture>", re.DOTALL)
 _COMMAND_GROUPS = ("tokenizer", "corpus", "world", "bench")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the front page and the references."""
     front_page = (ROOT / "README.md").read_text(encoding="utf-8")
+    front_page = _PICTURE.sub(lambda _: site_drawing(), front_page)
     front_page = re.sub(r"\]\(docs/", "](", front_page)
     front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z]+(?:/\w+(?:-\w+)*)?\.md)[^)]*\)", r"\1", front_page)
     pages = {

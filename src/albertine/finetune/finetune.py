@@ -2,6 +2,7 @@
 
 OUT/                       the best model on dev, of the best run
 OUT/results.json           the results of all runs
+OUT/dev_predictions.json   the predictions of the best model on dev, for its report
 OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
@@ -17,6 +18,8 @@ from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.errors import InputError
 from albertine.finetune.baseline import BaselineResult, baseline_advice, evaluate_baseline
+from albertine.finetune.dev_outcomes import predict_dev
+from albertine.finetune.dev_predictions import read_dev_predictions
 from albertine.finetune.duration import check_minutes, with_measured_steps
 from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.finetune.paper_defaults import with_task_defaults
@@ -130,6 +133,8 @@ def finetune(
         if baseline := evaluate_baseline(data, _known_baseline(out, results.best.metrics)):
             advice = baseline_advice(baseline.metrics, results.best, data, base_settings)
             results = replace(results, baseline=baseline, baseline_advice=advice)
+        if read_dev_predictions(out) is None:
+            predict_dev(out, data.dev, settings.device).write(out)
         results.write(out)
         return results
 

@@ -86,7 +86,7 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     folder = _find_checkpoint(source, settings.init_from)
     model_settings = checkpoint_model_settings(folder)
     tokenizer = load_tokenizer(folder, model_settings.vocab_size)
-    train, dev = _train_and_dev_examples(task, settings)
+    train, dev = train_and_dev_examples(task, settings)
     max_length = _max_length(settings, task, model_settings)
     if settings.co_matching:
         _check_parts(train, settings)
@@ -95,7 +95,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout(settings)
     )
     encoded_train, encoded_dev = (
-        _encode(task_type, tokenizer, examples, name) for name, examples in (("train", train), ("dev", dev))
+        encode_examples(task_type, tokenizer, examples, name)
+        for name, examples in (("train", train), ("dev", dev))
     )
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
     data = FinetuneData(
@@ -146,7 +147,7 @@ def _max_length(settings: FinetuneSettings, task: Task, model_settings: ModelSet
     return max_length or min(task_defaults(task.name).max_length, model_settings.max_length)
 
 
-def _train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list[Example], list[Example]]:
+def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list[Example], list[Example]]:
     """Return the training examples and the evaluation examples; hold some out if there is no dev."""
     if settings.data is None:
         raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
@@ -188,7 +189,7 @@ def build_card(
     return task.task_type.complete_card(card, examples, str(settings.data))
 
 
-def _encode(
+def encode_examples(
     task_type: TaskType, tokenizer: Tokenizer, examples: Sequence[Example], name: str
 ) -> list[EncodedExample]:
     """Return encoded examples; print how many are truncated, and the share of unknown tokens."""

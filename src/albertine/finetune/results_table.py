@@ -1,5 +1,6 @@
 """Prints the results of fine-tuning, as a table or as JSON."""
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -60,6 +61,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
     best = results.best
     published = best.run_name or f"the model of step {best.best_step:,}"
     console.print(f"{results.task}, on dev; {out} is {published}", highlight=False, markup=False)
+    progress.print_message(f"albertine report {shlex.quote(str(out))}: a page on what the model gets wrong")
     if results.baseline:
         scores = format_metrics({name: results.baseline.metrics[name] for name in names})
         console.print(f"bag of words, on the same examples: {scores}", highlight=False, markup=False)

@@ -25,12 +25,14 @@ class Curve:
         points: The points, as (x, y).
         color: Number of the color in the page's style sheet.
         dots: Whether points are marked.
+        line: Whether points are connected; else they are a cloud.
     """
 
     name: str
     points: Sequence[Point]
     color: int
     dots: bool = False
+    line: bool = True
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,13 @@ def line_chart(
         reference_line.value for reference_line in reference_lines
     ]
     scale = _AxisScale(
-        _ticks(0.0 if min(x_values) < 0.3 * max(x_values) else min(x_values), max(x_values)),
+        _ticks(0.0 if 0 <= min(x_values) < 0.3 * max(x_values) else min(x_values), max(x_values)),
         _y_ticks(axes, y_values),
     )
     parts = [_axes_svg(scale, axes)]
     parts += [_reference_line_svg(scale, reference_line) for reference_line in reference_lines]
     parts += [_curve_svg(scale, curve) for curve in nonempty]
-    parts += _curve_labels_svg(scale, nonempty)
+    parts += _curve_labels_svg(scale, [curve for curve in nonempty if curve.name])
     return (
         f'<figure class="chart"><figcaption>{escape(title)}</figcaption>'
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title, quote=True)}">'
@@ -143,6 +145,8 @@ def _curve_svg(scale: _AxisScale, curve: Curve) -> str:
         f'<circle class="color-{curve.color}" cx="{x:.1f}" cy="{y:.1f}" r="2.6"/>' for x, y in coordinates
     )
     has_dots = curve.dots or len(coordinates) == 1
+    if not curve.line:
+        return f'<g class="cloud">{dots}</g>'
     return f'<polyline class="color-{curve.color}" points="{path}"/>{dots if has_dots else ""}'
 
 

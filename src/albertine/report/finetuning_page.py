@@ -1,4 +1,4 @@
-"""The report of a fine-tuning run, or of several runs: curves, scores, and how to use the model."""
+"""The report of a fine-tuning run, or of several runs: scores, errors, curves, and how to use the model."""
 
 import shlex
 from pathlib import Path
@@ -9,11 +9,20 @@ from albertine.finetune.model_selection import score_to_minimize
 from albertine.finetune.results_file import StoredFinetuneResults, read_finetune_results
 from albertine.interop.load import load_checkpoint
 from albertine.report.curves import finetuning_charts
+from albertine.report.dev_sections import dev_sections, sample_note
+from albertine.report.next_steps import next_steps
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.report.pretraining_page import model_blocks
+from albertine.report.run_predictions import dev_predictions, run_settings
+from albertine.report.score_section import (
+    comparison_columns,
+    key_figure_notes,
+    key_figures,
+    score_section,
+)
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card
-from albertine.tasks.metrics.display import format_metric, format_metrics, metric_title, shown_metrics
+from albertine.tasks.metrics.display import format_metrics, shown_metrics
 from albertine.tasks.registry import TASK_TYPES
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 
@@ -27,16 +36,36 @@ def finetuning_page(run: Path) -> Page:
     results = _read_results(run)
     scores = results.median if results else _best_dev_scores(run, card)
     charted_run = run / results.best_run if results else run
-    quoted_run = shlex.quote(str(run))
-    output_label = TASK_TYPES[card.type_name].prediction_description
+    settings = run_settings(charted_run)
+    predictions = dev_predictions(run, settings)
+    columns = comparison_columns(scores, results.baseline if results else None, predictions)
+    task_type = TASK_TYPES[card.type_name]
     sections = [
+        score_section(
+            columns,
+            results.baseline_advice if results else None,
+            predictions.num_dev if predictions else None,
+            sample_note(predictions) if predictions else "",
+        ),
+        *(dev_sections(predictions, task_type) if predictions else [_missing_predictions(run)]),
         *_learning_sections(charted_run, card.task),
-        *([Section("Runs", _run_blocks(run, results))] if results else []),
-        Section("Architecture", model_blocks(model.settings, output_label)),
-        Section("Next steps", [code_block(f"albertine predict {quoted_run} --data NEW --out OUT")]),
+        *([Section("Runs", [_run_table(run, results)])] if results else []),
+        Section("Architecture", model_blocks(model.settings, task_type.prediction_description)),
+        next_steps(run, card, settings),
     ]
-    key_figures = [(metric_title(name), format_metric(name, scores[name])) for name in shown_metrics(scores)]
-    return Page(run.resolve().name, _summary(card), key_figures, sections)
+    return Page(
+        run.resolve().name, _summary(card, results), key_figures(columns), sections, key_figure_notes(columns)
+    )
+
+
+def _missing_predictions(run: Path) -> Section:
+    """Return the section in place of those on predictions."""
+    explanation = (
+        "The model's predictions on dev are not known, and the data of the run is not at hand. Restore the "
+        "data, then write the report again:"
+    )
+    command = f"albertine report {shlex.quote(str(run))}"
+    return Section("What it gets wrong", [paragraphs(explanation), code_block(command)])
 
 
 def _read_results(run: Path) -> StoredFinetuneResults | None:
@@ -64,7 +93,7 @@ def _read_metrics(run: Path) -> list[MetricsLine]:
     return read_metrics(run) if (run / METRICS_FILE).exists() else []
 
 
-def _run_blocks(run: Path, results: StoredFinetuneResults) -> list[str]:
+def _run_table(run: Path, results: StoredFinetuneResults) -> str:
     rows = [
         [
             result.run_name or run.resolve().name,
@@ -72,28 +101,27 @@ def _run_blocks(run: Path, results: StoredFinetuneResults) -> list[str]:
             f"{result.batch_size}",
             f"{result.dropout:g}",
             f"{result.best_step:,} of {result.steps:,}",
-            format_metrics(result.metrics),
+            format_metrics({name: result.metrics[name] for name in shown_metrics(result.metrics)}),
         ]
         for result in results.runs
     ]
-    if results.baseline:
-        rows.append(["bag of words", *[""] * 4, format_metrics(results.baseline.metrics)])
-    table = html_table(
-        ("run", "learning rate", "batch size", "dropout", "best step", "on dev"), rows, wrap_last_column=True
-    )
-    return [table, *([paragraphs(_as_sentence(results.baseline_advice))] if results.baseline_advice else [])]
+    header = ("run", "learning rate", "batch size", "dropout", "best step", "on dev")
+    return html_table(header, rows, wrap_last_column=True)
 
 
-def _as_sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
-
-
-def _summary(card: TaskCard) -> str:
+def _summary(card: TaskCard, results: StoredFinetuneResults | None) -> str:
     num_unnamed = len(card.labels) - _MAX_LABELS
     label_list = ", ".join(card.labels[:_MAX_LABELS]) + (
         f" and {num_unnamed:,} more" if num_unnamed > 0 else ""
     )
     data = card.task if card.is_official else "your own data"
-    return f"A model fine-tuned on {data} ({TASK_TYPES[card.type_name].title})." + (
-        f" Labels: {label_list}." if label_list else ""
+    num_runs = len(results.runs) if results else 1
+    return (
+        f"A model fine-tuned on {data} ({TASK_TYPES[card.type_name].title})."
+        + (f" Labels: {label_list}." if label_list else "")
+        + (
+            f" The scores are medians of {num_runs:,} runs; the rest is about the best."
+            if num_runs > 1
+            else ""
+        )
     )

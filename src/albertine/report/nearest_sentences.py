@@ -55,8 +55,7 @@ def nearest_sentences(
 def nearest_sentences_html(example: NearestSentences) -> str:
     """Return a sentence and those nearest to it with their cosines."""
     rows = "".join(
-        f'<li>{escape(text)} <span class="small">{cosine:.2f}</span></li>'
-        for text, cosine in example.nearest
+        f'<li>{escape(text)} <span class="small">{cosine:.2f}</span></li>' for text, cosine in example.nearest
     )
     return f'<div><blockquote>{escape(example.sentence)}</blockquote><ol class="nearest">{rows}</ol></div>'
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from albertine.atomic import atomic_file
 from albertine.version import __version__
 
+_MAX_COLUMNS = 4  # of key figures in one row
 # Texts of the user may have some; HTML allows none but tab and line end.
 _CONTROL_CHARACTERS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {0x09, 0x0A})
 
@@ -23,12 +24,21 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report: title, summary, key figures and sections."""
+    """A report.
+
+    Attributes:
+        title: the heading.
+        summary: the sentences below the heading.
+        key_figures: name and value of each figure at the top.
+        sections: the content.
+        notes: a small text below each key figure, such as what to compare it with; empty for none.
+    """
 
     title: str
     summary: str
     key_figures: Sequence[tuple[str, str]]
     sections: Sequence[Section]
+    notes: Sequence[str] = ()
 
     def write(self, file: Path) -> None:
         """Write the page atomically."""
@@ -38,10 +48,6 @@ class Page:
     def html(self) -> str:
         """Return the page as HTML; sections without content are left out."""
         style = (files(__package__) / "style.css").read_text(encoding="utf-8")
-        key_figures_html = "".join(
-            f'<div class="fact"><b>{escape(value)}</b>{escape(name)}</div>'
-            for name, value in self.key_figures
-        )
         body = "".join(
             f"<section><h2>{escape(section.title)}</h2>{''.join(section.blocks)}</section>"
             for section in self.sections
@@ -52,10 +58,22 @@ class Page:
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(self.title)}</title><style>{style}</style></head><body>"
             f'<header><h1>{escape(self.title)}</h1><p class="lead">{escape(self.summary)}</p></header>'
-            f'<div class="facts">{key_figures_html}</div><main>{body}</main>'
+            f"{self._key_figures_html()}<main>{body}</main>"
             f"<footer>Written by Albertine {__version__}.</footer></body></html>\n"
         )
         return content.translate(_CONTROL_CHARACTERS)
+
+    def _key_figures_html(self) -> str:
+        """Return the key figures as tiles, in rows without gaps: one row, or two of the same length."""
+        count = len(self.key_figures)
+        notes = [f"<small>{escape(note)}</small>" if note else "" for note in self.notes] or [""] * count
+        tiles = "".join(
+            f'<div class="fact"><b>{escape(value)}</b>{escape(name)}{note}</div>'
+            for (name, value), note in zip(self.key_figures, notes, strict=True)
+        )
+        columns = count if count <= _MAX_COLUMNS else -(-count // 2)
+        css_class = f"facts{' odd' if count % 2 else ''}{' two-rows' if count > _MAX_COLUMNS else ''}"
+        return f'<div class="{css_class}" style="--columns:{columns}">{tiles}</div>'
 
 
 def paragraphs(*texts: str) -> str:

@@ -141,7 +141,9 @@ class TrainingDisplay:
             f"{name}_loss" in self._last_evaluation[1] for name in metrics.losses
         ):
             step, evaluation_scores = self._last_evaluation
-            shown_scores = "  ".join(f"{name} {value:.3f}" for name, value in evaluation_scores.items())
+            shown_scores = "  ".join(
+                f"{name.replace('_', ' ')} {value:.3f}" for name, value in evaluation_scores.items()
+            )
             lines.append(f"  held out at step {step:,}:  {shown_scores}")
         lines.append(
             f"  lr {metrics.lr:.2e}  gradient {metrics.gradient_norm:.2f}  {self._throughput(metrics)}"

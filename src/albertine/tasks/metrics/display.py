@@ -16,6 +16,19 @@ _TITLES = {
     "micro_f1": "micro F1",
     "exact_match": "exact match",
 }
+_EXPLANATIONS = {
+    "accuracy": "The share of predictions that are right, in percent.",
+    "f1": "Right answers in percent, lower both for answers that are missed and for those that are wrong.",
+    "macro_f1": "The F1 of each label, averaged over the labels: rare labels count as much as common ones.",
+    "matthews": "100 if all predictions are right, 0 for guessing, below 0 for worse; unlike accuracy, it "
+    "stays at 0 for a model that always gives the most common label.",
+    "pearson": "100 if predicted and right numbers are on a rising line, 0 if they have nothing in common.",
+    "spearman": "100 if predictions are in the order of the right numbers, 0 if the order is random.",
+    "rmse": "The typical distance of a prediction from the right number; lower is better.",
+    "exact": "The share of answers with the same words as a right one, in percent.",
+    "precision": "The share of the entities found that are right, in percent.",
+    "recall": "The share of the right entities that were found, in percent.",
+}
 
 
 def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
@@ -38,6 +51,13 @@ def metric_title(name: str) -> str:
         return f"{metric_title(name.removesuffix('_threshold'))} threshold"
     metric, separator, group = name.partition("_")
     return f"{metric_title(metric)} ({group})" if separator else name
+
+
+def metric_explanation(name: str) -> str | None:
+    """Return a sentence on how to read a metric; None if its name says it all."""
+    if name.startswith("best_"):
+        return None if name.endswith("_threshold") else "The score with the best threshold for no answer."
+    return _EXPLANATIONS.get(name)
 
 
 def format_metric(name: str, value: float) -> str:

@@ -57,3 +57,9 @@ def tag_entities(tags: Sequence[str]) -> list[tuple[int, int, str]]:
             entities.append((start, index + 1, open_type))
             open_type = ""
     return entities
+
+
+def entity_type(tag: str) -> str:
+    """Return the type of the entity that a tag marks, such as PER for B-PER; else the tag itself."""
+    prefix, separator, entity = tag.partition("-")
+    return entity if separator and entity and prefix in _ENTITY_PREFIXES else tag

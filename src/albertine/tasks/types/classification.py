@@ -20,6 +20,7 @@ from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id, parse_label, row_texts
 from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.metrics.scores import compute_metric
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.json_schema import PROBABILITY, Schema, object_of, one_of
@@ -28,9 +29,10 @@ from albertine.tasks.types.task_type import (
     Prediction,
     SampleScores,
     identical_predictions,
+    most_common,
     require_label,
 )
-from albertine.tasks.types.text_task import TextTask, num_texts_of
+from albertine.tasks.types.text_task import TextTask, num_texts_of, shown_texts
 from albertine.text.tokenizer import Tokenizer
 
 # More labels suggest that the column is the wrong one, if there are few examples of each, or that it holds
@@ -180,6 +182,26 @@ class Classification(TextTask):
     ) -> list[Prediction]:
         """Return the label of each example that a bag of words predicts."""
         return [{"label": label} for label in predict_labels(train, examples)]
+
+    @classmethod
+    def constant_predictions(cls, examples: Sequence[TextExample]) -> tuple[str, list[Prediction]]:
+        """Return the most common label for each example."""
+        label = most_common(example.label for example in examples)
+        return f"always \u201c{cut_answer(label)}\u201d", [{"label": label}] * len(examples)
+
+    def outcome(self, example: TextExample, prediction: Mapping[str, Any]) -> Outcome:
+        """Return the predicted label beside the right one."""
+        expected = require_label(example.label, example.location, "label")
+        predicted, probability = prediction["label"], prediction["probability"]
+        is_right = predicted == expected
+        return Outcome(
+            cut_answer(expected),
+            cut_answer(predicted),
+            shown_texts(example),
+            score=float(is_right),
+            severity=0.0 if is_right else probability,
+            decisions=(Decision(expected, predicted, probability, is_right),),
+        )
 
     def collapse_reason(
         self, examples: Sequence[TextExample], predictions: Sequence[Mapping[str, Any]], loss: float

@@ -26,6 +26,7 @@ from albertine.tasks.examples import MultiLabelExample
 from albertine.tasks.formats.cells import example_id, parse_label_columns, parse_label_set, row_texts
 from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.metrics.multi_label import best_threshold, multi_label_metrics
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.json_schema import PROBABILITY, Schema, array_of, object_of, one_of
@@ -34,12 +35,14 @@ from albertine.tasks.types.task_type import (
     Prediction,
     SampleScores,
     identical_predictions,
+    most_common,
     require_label,
 )
-from albertine.tasks.types.text_task import TextTask, num_texts_of
+from albertine.tasks.types.text_task import TextTask, num_texts_of, shown_texts
 from albertine.text.tokenizer import Tokenizer
 
 _MAX_LABELS = 1000  # more labels suggest that the separator or the column is the wrong one
+_CHOICES = ("without the label", "with the label")
 _INFORMED_SHARE = 0.99  # a loss that is closer to that of label frequencies may be lower by chance
 
 
@@ -57,6 +60,7 @@ class MultiLabel(TextTask):
     joinable_columns = ("text", "text_pair", "label")
     prediction_description = "any number of its labels"
     objectives = ("labels",)
+    score_title = "examples with exactly the right labels"
 
     def __init__(
         self,
@@ -215,6 +219,33 @@ class MultiLabel(TextTask):
         """Return the labels of each example that bags of words predict, one for each label."""
         return [{"labels": labels} for labels in predict_label_sets(train, examples)]
 
+    @classmethod
+    def constant_predictions(cls, examples: Sequence[MultiLabelExample]) -> tuple[str, list[Prediction]]:
+        """Return the most common set of labels for each example."""
+        labels = most_common(tuple(sorted(example.labels or ())) for example in examples)
+        return f"always \u201c{cut_answer(_label_text(labels))}\u201d", [{"labels": list(labels)}] * len(
+            examples
+        )
+
+    def outcome(self, example: MultiLabelExample, prediction: Mapping[str, Any]) -> Outcome:
+        """Return the predicted labels beside the right ones; each label is a choice of its own."""
+        expected = require_label(example.labels, example.location, "labels")
+        decisions, severity = [], 0.0
+        for label, probability in prediction["probabilities"].items():
+            has_label, is_predicted = label in expected, label in prediction["labels"]
+            certainty = probability if is_predicted else 1 - probability
+            is_right = has_label == is_predicted
+            decisions.append(Decision(_CHOICES[has_label], _CHOICES[is_predicted], certainty, is_right))
+            severity = severity if is_right else max(severity, certainty)
+        return Outcome(
+            cut_answer(_label_text(sorted(expected))),
+            cut_answer(_label_text(prediction["labels"])),
+            shown_texts(example),
+            score=float(set(expected) == set(prediction["labels"])),
+            severity=severity,
+            decisions=tuple(decisions),
+        )
+
     def collapse_reason(
         self, examples: Sequence[MultiLabelExample], predictions: Sequence[Mapping[str, Any]], loss: float
     ) -> str | None:
@@ -227,9 +258,13 @@ class MultiLabel(TextTask):
         return identical_predictions(
             [tuple(prediction["labels"]) for prediction in predictions],
             [tuple(sorted(example.labels or ())) for example in examples],
-            lambda labels: ", ".join(labels) or "no label",
+            _label_text,
             loss,
         )
+
+
+def _label_text(labels: Sequence[str]) -> str:
+    return ", ".join(labels) or "no label"
 
 
 class LogitMultiLabel(MultiLabel):

@@ -20,6 +20,7 @@ from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example, MultipleChoiceExample
 from albertine.tasks.formats.cells import example_id, option_columns, parse_option, parse_options
 from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import (
@@ -38,6 +39,7 @@ from albertine.tasks.types.task_type import (
     TaskType,
     column_options,
     identical_predictions,
+    most_common,
     require_label,
 )
 from albertine.text.documents import ReadErrors
@@ -279,6 +281,27 @@ class MultipleChoice(TaskType):
             in_group = np.array([example.group == group for example in examples])
             metrics[f"accuracy_{group}"] = float(is_correct[in_group].mean())
         return metrics
+
+    @classmethod
+    def constant_predictions(cls, examples: Sequence[MultipleChoiceExample]) -> tuple[str, list[Prediction]]:
+        """Return the option that is most often correct for each question."""
+        option = most_common(example.correct_option for example in examples)
+        return f"always option {_letter(option)}", [{"option": option}] * len(examples)
+
+    def outcome(self, example: MultipleChoiceExample, prediction: Mapping[str, Any]) -> Outcome:
+        """Return the predicted option beside the right one."""
+        correct = require_label(example.correct_option, example.location, "correct option")
+        predicted, probability = prediction["option"], prediction["probability"]
+        is_right = predicted == correct
+        texts = excerpt("passage", example.context), excerpt("question", example.question)
+        return Outcome(
+            cut_answer(f"{_letter(correct)}: {example.options[correct]}"),
+            cut_answer(f"{_letter(predicted)}: {example.options[predicted]}"),
+            [shown for shown in texts if shown.text],
+            score=float(is_right),
+            severity=0.0 if is_right else probability,
+            decisions=(Decision(_letter(correct), _letter(predicted), probability, is_right),),
+        )
 
     def collapse_reason(
         self, examples: Sequence[MultipleChoiceExample], predictions: Sequence[Mapping[str, Any]], loss: float

@@ -8,6 +8,7 @@ layer, so that it predicts the original numbers.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,12 @@ from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id, parse_number, row_texts
 from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.metrics.scores import compute_metric
+from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.json_schema import NUMBER, Schema, object_of
 from albertine.tasks.types.task_type import Metrics, Prediction, SampleScores, require_label
-from albertine.tasks.types.text_task import TextTask, num_texts_of
+from albertine.tasks.types.text_task import TextTask, num_texts_of, shown_texts
 from albertine.text.tokenizer import Tokenizer
 
 _MIN_PREDICTIONS = 20  # fewer may be similar by chance
@@ -50,6 +52,7 @@ class Regression(TextTask):
     similar_task = "sts-b"
     table_columns = ("value",)
     prediction_description = "a number"
+    score_title = "mean distance from the right number"
     objectives = ("number",)
 
     def __init__(
@@ -172,6 +175,26 @@ class Regression(TextTask):
     ) -> list[Prediction]:
         """Return the number of each example that a bag of words predicts."""
         return [{"value": number} for number in predict_numbers(train, examples)]
+
+    @classmethod
+    def constant_predictions(cls, examples: Sequence[TextExample]) -> tuple[str, list[Prediction]]:
+        """Return the mean of the numbers for each example."""
+        mean = fmean(require_label(example.value, example.location, "number") for example in examples)
+        return f"always {mean:.4g}, the mean", [{"value": mean}] * len(examples)
+
+    def outcome(self, example: TextExample, prediction: Mapping[str, Any]) -> Outcome:
+        """Return the predicted number beside the right one."""
+        expected = require_label(example.value, example.location, "number")
+        distance = abs(prediction["value"] - expected)
+        return Outcome(
+            f"{expected:.4g}",
+            f"{prediction['value']:.4g}",
+            shown_texts(example),
+            score=distance,
+            severity=distance,
+            expected_number=expected,
+            predicted_number=prediction["value"],
+        )
 
     def collapse_reason(
         self,

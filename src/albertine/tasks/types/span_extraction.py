@@ -26,6 +26,7 @@ from albertine.tasks.examples import QuestionExample
 from albertine.tasks.formats.cells import example_id, parse_answers
 from albertine.tasks.formats.tables import TableRow
 from albertine.tasks.metrics.squad import squad_metrics
+from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings, SequenceSettings
 from albertine.tasks.types.inputs import (
@@ -51,6 +52,7 @@ from albertine.tasks.types.passage_windows import (
     unique_candidates,
     window_starts,
 )
+from albertine.tasks.types.span_outcome import span_outcome
 from albertine.tasks.types.task_type import (
     Metrics,
     Prediction,
@@ -62,6 +64,7 @@ from albertine.tasks.types.task_type import (
 )
 from albertine.text.tokenizer import Tokenizer
 
+_CERTAINLY_NO_ANSWER = 1e9
 _MAX_MARGIN = 50.0  # at larger margins a sigmoid is 0 or 1, but math.exp may overflow
 
 
@@ -82,6 +85,7 @@ class SpanExtraction(TaskType):
     table_columns = ("answer", "no_answer_score")
     optional_columns = ("answers", "id")
     prediction_description = "where the answer is"
+    score_title = "F1 of the words of the answer"
 
     def __init__(
         self,
@@ -304,7 +308,7 @@ class SpanExtraction(TaskType):
         candidates.sort(key=lambda candidate: -candidate.score)
         best = unique_candidates(candidates, self._sequence.num_candidates)
         if not best:
-            return [], 1e9
+            return [], _CERTAINLY_NO_ANSWER
         if not self.head_settings.answerable:
             no_answer_score = no_answer_score - best[0].score
         return best, round(float(no_answer_score), 6)
@@ -370,6 +374,17 @@ class SpanExtraction(TaskType):
             lowest = min(prediction["no_answer_score"] for prediction in predictions)
             self.no_answer_threshold = min(0.0, lowest - 1.0)
         return True
+
+    @classmethod
+    def constant_predictions(cls, examples: Sequence[QuestionExample]) -> tuple[str, list[Prediction]] | None:
+        """Return no answer for each question; None if all questions have answers."""
+        if all(example.answers for example in examples):
+            return None
+        return "never an answer", [{"answer": "", "no_answer_score": _CERTAINLY_NO_ANSWER} for _ in examples]
+
+    def outcome(self, example: QuestionExample, prediction: Mapping[str, Any]) -> Outcome:
+        """Return the predicted answer beside the right ones."""
+        return span_outcome(example, prediction, allows_no_answer=self.allows_no_answer)
 
     def collapse_reason(
         self,

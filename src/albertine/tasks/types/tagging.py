@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from albertine.tasks.formats.cells import example_id, parse_words
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.conll import CONLL_SUFFIXES, read_sentences
 from albertine.tasks.formats.tables import RowError, TableRow, data_suffix
-from albertine.tasks.metrics.tagging import tagging_metrics
+from albertine.tasks.metrics.tagging import entity_type, tagging_metrics
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField, check_texts, input_location
@@ -32,12 +34,14 @@ from albertine.tasks.types.task_type import (
     TaskType,
     column_options,
     identical_predictions,
+    most_common,
     require_label,
 )
 from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
 IGNORE_INDEX = -100  # target of tokens without a tag
+_MAX_LISTED_TAGS = 6  # wrong words of an outcome
 
 
 class Tagging(TaskType):
@@ -52,6 +56,7 @@ class Tagging(TaskType):
     similar_task = "sst-2"
     table_columns = ("tags",)
     prediction_description = "a label for each word"
+    score_title = "words with the right tag"
     objectives = ("tag",)
 
     def __init__(self, tokenizer: Tokenizer, labels: Sequence[str], max_length: int, dropout: float):
@@ -241,6 +246,40 @@ class Tagging(TaskType):
         """Return the F1 of entities, or the accuracy per word if tags mark no entities."""
         return metrics.get("f1", metrics["accuracy"])
 
+    @classmethod
+    def constant_predictions(cls, examples: Sequence[TaggedExample]) -> tuple[str, list[Prediction]]:
+        """Return the most common tag for each word."""
+        tag = most_common(tag for example in examples for tag in example.tags or ())
+        return f"always \u201c{cut_answer(tag)}\u201d", [
+            {"tags": [tag] * len(example.words)} for example in examples
+        ]
+
+    def outcome(self, example: TaggedExample, prediction: Mapping[str, Any]) -> Outcome:
+        """Return the predicted tags of wrong words beside the right ones.
+
+        Decisions are between types: the tags B-PER and I-PER are both PER.
+        """
+        tags = require_label(example.tags, example.location, "tags")
+        words = list(zip(example.words, tags, prediction["tags"], prediction["probabilities"], strict=True))
+        wrong = [word for word in words if word[1] != word[2]]
+        ends = list(accumulate(len(word) + 1 for word in example.words))
+        marks = [
+            (end - 1 - len(word[0]), end - 1)
+            for end, word in zip(ends, words, strict=True)
+            if word[1] != word[2]
+        ]
+        return Outcome(
+            _tag_list([(word, tag) for word, tag, _, _ in wrong]),
+            _tag_list([(word, tag) for word, _, tag, _ in wrong]),
+            (excerpt("", " ".join(example.words), marks),),
+            score=1 - len(wrong) / max(1, len(words)),
+            severity=max((probability for _, _, _, probability in wrong), default=0.0),
+            decisions=[
+                Decision(entity_type(tag), entity_type(predicted), probability, tag == predicted)
+                for _, tag, predicted, probability in words
+            ],
+        )
+
     def collapse_reason(
         self, examples: Sequence[TaggedExample], predictions: Sequence[Mapping[str, Any]], loss: float
     ) -> str | None:
@@ -248,3 +287,10 @@ class Tagging(TaskType):
         predicted_tags = [tag for prediction in predictions for tag in prediction["tags"]]
         tags = [tag for example in examples for tag in example.tags or ()]
         return identical_predictions(predicted_tags, tags, str, loss)
+
+
+def _tag_list(tagged_words: Sequence[tuple[str, str]]) -> str:
+    """Return words with their tags as text; of many, only the first ones."""
+    listed = ", ".join(f"{word}: {tag}" for word, tag in tagged_words[:_MAX_LISTED_TAGS])
+    more = len(tagged_words) - _MAX_LISTED_TAGS
+    return cut_answer(listed) + (f" and {more:,} more" if more > 0 else "")

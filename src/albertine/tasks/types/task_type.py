@@ -26,6 +26,7 @@ from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.tables import RowError, TableRow, read_rows
+from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField
@@ -62,6 +63,7 @@ class TaskType(ABC):
         optional_columns: settings that name the columns of a table that it may lack.
         joinable_columns: settings that name a text, which may be joined from several columns.
         prediction_description: the output of a model of this type in words, for reports.
+        score_title: what the mean of the scores of outcomes is, in words, for reports.
         head_settings: settings of the head of the model.
         objectives: names of the training objectives.
     """
@@ -82,6 +84,7 @@ class TaskType(ABC):
     optional_columns: ClassVar[tuple[str, ...]] = ("id",)
     joinable_columns: ClassVar[tuple[str, ...]] = ()
     prediction_description: ClassVar[str]
+    score_title: ClassVar[str] = "right answers"
 
     head_settings: HeadSettings
     objectives: tuple[str, ...]
@@ -282,6 +285,19 @@ class TaskType(ABC):
         """
         return None
 
+    @classmethod
+    def constant_predictions(cls, examples: Sequence[Any]) -> tuple[str, list[Prediction]] | None:  # noqa: ARG003
+        """Return the best predictions of a model that reads nothing, and their name; None if there are none.
+
+        Args:
+            examples: the labelled examples to predict, at least one.
+        """
+        return None
+
+    @abstractmethod
+    def outcome(self, example: Any, prediction: Mapping[str, Any]) -> Outcome:
+        """Return a prediction beside the right answer of a labelled example, for reports."""
+
     @abstractmethod
     def collapse_reason(
         self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]], loss: float
@@ -305,6 +321,11 @@ def require_label(value: Any, location: str, description: str) -> Any:
     if value is None:
         raise InputError(f"{location}: has no {description}, which training and evaluation need")
     return value
+
+
+def most_common(labels: Iterable[Any]) -> Any:
+    """Return the most common label; of several, the first one."""
+    return Counter(labels).most_common(1)[0][0]
 
 
 def identical_predictions(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.glue import GLUE
+from albertine.tasks.outcomes import ShownText, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField, input_location, input_rows
@@ -84,6 +85,12 @@ class TextTask(TaskType):
             case 2:
                 return text, InputField("text_pair", "Somebody saw a garden.")
         return text, InputField("text_pair", "", required=False)
+
+
+def shown_texts(example: TextExample) -> tuple[ShownText, ...]:
+    """Return the texts of an example for reports; two texts have names."""
+    names = ("",) if len(example.texts) == 1 else ("first text", "second text")
+    return tuple(excerpt(name, text) for name, text in zip(names, example.texts, strict=True))
 
 
 def num_texts_of(card: TaskCard) -> int | None:

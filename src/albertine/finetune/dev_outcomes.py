@@ -1,0 +1,166 @@
+"""Computes the predictions of a fine-tuned model on dev: scores, choices, and the worst errors.
+
+Of a large dev a sample is scored, so that time, memory and the size of the file are bounded.
+"""
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from albertine import progress
+from albertine.checksums import file_checksum
+from albertine.engines.selection import prepare_engine
+from albertine.finetune.dev_predictions import (
+    ConstantResult,
+    DecisionColumns,
+    DevPredictions,
+    ExampleColumns,
+    WorstError,
+    WorstText,
+)
+from albertine.finetune.prepare import encode_examples, train_and_dev_examples
+from albertine.finetune.settings import FinetuneSettings
+from albertine.interop.load import load_checkpoint
+from albertine.settings.engine import EngineOptions
+from albertine.tasks.checkpoint_card import read_card
+from albertine.tasks.encoding_counts import EncodingCounts
+from albertine.tasks.examples import Example
+from albertine.tasks.outcomes import Decision, Outcome, cut_answer
+from albertine.tasks.registry import create_task_type, find_task
+from albertine.tasks.scorer import Scorer
+from albertine.tasks.sequences import EncodedExample
+from albertine.tasks.types.task_type import Prediction, TaskType
+from albertine.text.tokenizer import load_tokenizer
+from albertine.train.checkpoints import MODEL_FILE
+
+MAX_EXAMPLES = 10_000
+MAX_CHARACTERS = 8_000_000  # of the texts of the examples
+MAX_DECISIONS = 200_000
+_MAX_WORST = 20
+_CHUNK_SIZE = 1024  # examples
+_MAX_ID_LENGTH = 64  # characters
+
+Scored = tuple[Example, EncodedExample, Prediction]
+
+
+def predict_dev(
+    folder: Path, dev: Sequence[tuple[Example, EncodedExample]], device: str = "auto"
+) -> DevPredictions:
+    """Return the predictions of a fine-tuned model on dev, or on a sample of it.
+
+    Args:
+        folder: folder of the model.
+        dev: labelled examples, each with its encoding.
+        device: where the model runs.
+    """
+    model = load_checkpoint(folder)
+    card = read_card(folder, model.settings, model.head_settings, model.label_names)
+    tokenizer = load_tokenizer(folder, model.settings.vocab_size)
+    engine = prepare_engine(model, EngineOptions(device, card.precision or "auto"))
+    task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
+    sample = sampled(dev)
+    counts = EncodingCounts(tokenizer.special_ids)
+    scored = list(_predictions(Scorer(engine, task_type), task_type, sample, counts))
+    outcomes = [task_type.outcome(example, prediction) for example, _, prediction in scored]
+    examples = [example for example, _ in sample]
+    return DevPredictions(
+        task=card.task,
+        model_sha256=file_checksum(folder / MODEL_FILE),
+        num_dev=len(dev),
+        num_truncated=counts.num_truncated_examples,
+        unknown_share=counts.unknown_share,
+        constant=_constant_result(task_type, examples),
+        examples=_example_columns(scored, outcomes),
+        decisions=decision_columns(outcomes),
+        num_wrong=sum(outcome.severity > 0 for outcome in outcomes),
+        worst=_worst_errors(examples, outcomes),
+    )
+
+
+def predict_dev_of_run(folder: Path, settings: FinetuneSettings) -> DevPredictions:
+    """Return the predictions on dev of a model, from the data in the settings of its run."""
+    model = load_checkpoint(folder)
+    card = read_card(folder, model.settings, model.head_settings, model.label_names)
+    tokenizer = load_tokenizer(folder, model.settings.vocab_size)
+    task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
+    _, dev = train_and_dev_examples(find_task(card.task), settings)
+    return predict_dev(folder, list(zip(dev, encode_examples(task_type, tokenizer, dev, "dev"), strict=True)))
+
+
+def sampled(dev: Sequence[tuple[Example, EncodedExample]]) -> Sequence[tuple[Example, EncodedExample]]:
+    """Return all examples, or every n-th one if they are too many or too long."""
+    num_characters = sum(example.length for example, _ in dev)
+    step = max(1, math.ceil(len(dev) / MAX_EXAMPLES), math.ceil(num_characters / MAX_CHARACTERS))
+    return dev[:: min(step, len(dev))]
+
+
+def _predictions(
+    scorer: Scorer,
+    task_type: TaskType,
+    pairs: Sequence[tuple[Example, EncodedExample]],
+    counts: EncodingCounts,
+) -> Iterator[Scored]:
+    starts = progress.track(list(range(0, len(pairs), _CHUNK_SIZE)), "Predictions on dev", unit="chunks")
+    for start in starts:
+        chunk = pairs[start : start + _CHUNK_SIZE]
+        encoded = [each for _, each in chunk]
+        counts.add(encoded)
+        for (example, each), scores in zip(chunk, scorer.score(encoded), strict=True):
+            yield example, each, task_type.prediction(example, each, scores)
+
+
+def _constant_result(task_type: TaskType, examples: Sequence[Any]) -> ConstantResult | None:
+    constant = task_type.constant_predictions(examples)
+    if constant is None:
+        return None
+    description, predictions = constant
+    return ConstantResult(description, task_type.compute_metrics(examples, predictions))
+
+
+def _example_columns(scored: Sequence[Scored], outcomes: Sequence[Outcome]) -> ExampleColumns:
+    return ExampleColumns(
+        ids=[example.example_id[:_MAX_ID_LENGTH] for example, _, _ in scored],
+        lengths=[example.length for example, _, _ in scored],
+        truncated_tokens=[encoded.num_truncated_tokens for _, encoded, _ in scored],
+        scores=[round(outcome.score, 6) for outcome in outcomes],
+        expected_numbers=_numbers(outcome.expected_number for outcome in outcomes),
+        predicted_numbers=_numbers(outcome.predicted_number for outcome in outcomes),
+    )
+
+
+def _numbers(numbers: Iterable[float | None]) -> list[float]:
+    return [number for number in numbers if number is not None]
+
+
+def decision_columns(outcomes: Sequence[Outcome]) -> DecisionColumns:
+    """Return the choices of outcomes; every n-th one if there are more than `MAX_DECISIONS`."""
+    decisions: list[Decision] = [decision for outcome in outcomes for decision in outcome.decisions]
+    decisions = decisions[:: max(1, math.ceil(len(decisions) / MAX_DECISIONS))]
+    names = {name for decision in decisions for name in (decision.expected, decision.predicted)}
+    index_by_name = {name: index for index, name in enumerate(sorted(names))}
+    return DecisionColumns(
+        [cut_answer(name) for name in index_by_name],
+        [index_by_name[decision.expected] for decision in decisions],
+        [index_by_name[decision.predicted] for decision in decisions],
+        [round(min(1.0, max(0.0, decision.probability)), 4) for decision in decisions],
+        [decision.is_right for decision in decisions],
+    )
+
+
+def _worst_errors(examples: Sequence[Example], outcomes: Sequence[Outcome]) -> list[WorstError]:
+    wrong = [number for number, outcome in enumerate(outcomes) if outcome.severity > 0]
+    worst = heapq.nlargest(_MAX_WORST, wrong, key=lambda number: outcomes[number].severity)
+    return [_worst_error(examples[number], outcomes[number]) for number in worst]
+
+
+def _worst_error(example: Example, outcome: Outcome) -> WorstError:
+    is_one_choice = len(outcome.decisions) == 1
+    return WorstError(
+        example.example_id[:_MAX_ID_LENGTH],
+        outcome.expected,
+        outcome.predicted,
+        outcome.decisions[0].probability if is_one_choice else None,
+        [WorstText(text.name, text.text, [list(mark) for mark in text.marks]) for text in outcome.texts],
+    )

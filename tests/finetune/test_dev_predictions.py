@@ -1,0 +1,87 @@
+"""Tests that the predictions on dev are kept beside a model, of bounded size, and recognized."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.task_fixtures import with_train_settings
+
+from albertine.finetune import dev_outcomes
+from albertine.finetune import finetune as finetune_module
+from albertine.finetune.dev_outcomes import predict_dev, predict_dev_of_run, sampled
+from albertine.finetune.dev_predictions import DEV_PREDICTIONS_FILE, read_dev_predictions
+from albertine.finetune.finetune import finetune
+from albertine.finetune.prepare import prepare_task
+from albertine.finetune.settings import FinetuneSettings
+
+
+@pytest.fixture
+def settings(finetune_settings: FinetuneSettings) -> FinetuneSettings:
+    return with_train_settings(finetune_settings, steps=10, warmup=2, evaluate_every=5)
+
+
+def test_finetuning_writes_what_the_model_predicts(
+    checkpoint: Path, settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = finetune(checkpoint, tmp_path / "run", settings)
+    predictions = read_dev_predictions(tmp_path / "run")
+    assert predictions is not None
+    assert predictions.num_scored == predictions.num_dev == 60
+    scores = predictions.examples.scores
+    assert sum(scores) / 60 == pytest.approx(results.best.metrics["accuracy"])
+    assert predictions.num_wrong == 60 - sum(scores)
+    assert predictions.decisions.classes == ["blue", "green", "red"]
+    probabilities = [error.probability or 0.0 for error in predictions.worst]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert predictions.constant is not None
+    assert predictions.constant.description.startswith("always")
+    assert predictions.constant.metrics["matthews"] == 0.0
+
+    def not_again(*_: Any) -> None:
+        raise AssertionError("dev was predicted again")
+
+    monkeypatch.setattr(finetune_module, "predict_dev", not_again)
+    finetune(checkpoint, tmp_path / "run", settings)
+    assert predict_dev_of_run(tmp_path / "run", settings) == predictions
+
+
+def test_predictions_of_another_model_are_ignored(
+    checkpoint: Path, settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    finetune(checkpoint, tmp_path / "run", settings)
+    file = tmp_path / "run" / DEV_PREDICTIONS_FILE
+    values = json.loads(file.read_text())
+    changes: list[dict[str, Any]] = [
+        {"model_sha256": "0" * 64},
+        {"format": 2},
+        {"num_dev": "many"},
+        {"examples": values["examples"] | {"lengths": []}},
+        {"decisions": values["decisions"] | {"expected": [9] * 60}},
+        {"decisions": values["decisions"] | {"probabilities": [2.0] * 60}},
+        {"worst": [values["worst"][0] | {"texts": [{"name": "", "text": "a", "marks": [[1]]}]}]},
+    ]
+    for change in changes:
+        file.write_text(json.dumps(values | change))
+        assert read_dev_predictions(tmp_path / "run") is None, change
+    file.write_text("{")
+    assert read_dev_predictions(tmp_path / "run") is None
+    file.write_text(json.dumps(values))
+    assert read_dev_predictions(tmp_path / "run") is not None
+
+
+def test_a_large_dev_is_sampled(
+    checkpoint: Path, settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finetune(checkpoint, tmp_path / "run", settings)
+    dev = prepare_task(str(checkpoint), settings).dev
+    monkeypatch.setattr(dev_outcomes, "MAX_EXAMPLES", 25)
+    assert len(sampled(dev)) == 20  # every third one
+    monkeypatch.setattr(dev_outcomes, "MAX_CHARACTERS", 1)
+    assert len(sampled(dev)) == 1  # at least one
+    monkeypatch.undo()
+    monkeypatch.setattr(dev_outcomes, "MAX_EXAMPLES", 25)
+    monkeypatch.setattr(dev_outcomes, "MAX_DECISIONS", 7)
+    predictions = predict_dev(tmp_path / "run", dev, "cpu")
+    assert (predictions.num_scored, predictions.num_dev) == (20, 60)
+    assert len(predictions.decisions.expected) == 7
