@@ -17,7 +17,7 @@ _MAX_POINTS = 1_000  # of a scatter chart
 def dev_sections(predictions: DevPredictions, task_type: type[TaskType]) -> list[Section]:
     """Return the sections on the predictions of a model on dev."""
     examples, decisions = predictions.examples, predictions.decisions
-    unit = "words" if len(decisions.expected) > predictions.num_scored else "examples"
+    unit = task_type.decision_unit
     counts = confusion_counts(decisions.expected, decisions.predicted, len(decisions.classes))
     is_share = not task_type.predicts_numbers
     return [

@@ -60,6 +60,7 @@ class MultiLabel(TextTask):
     joinable_columns = ("text", "text_pair", "label")
     prediction_description = "any number of its labels"
     objectives = ("labels",)
+    decision_unit = "labels of the examples"
     score_title = "examples with exactly the right labels"
 
     def __init__(

@@ -56,6 +56,7 @@ class Tagging(TaskType):
     similar_task = "sst-2"
     table_columns = ("tags",)
     prediction_description = "a label for each word"
+    decision_unit = "words"
     score_title = "words with the right tag"
     objectives = ("tag",)
 

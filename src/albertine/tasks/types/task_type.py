@@ -63,6 +63,7 @@ class TaskType(ABC):
         optional_columns: settings that name the columns of a table that it may lack.
         joinable_columns: settings that name a text, which may be joined from several columns.
         prediction_description: the output of a model of this type in words, for reports.
+        decision_unit: what the choices of an outcome are for, in words, for reports.
         score_title: what the mean of the scores of outcomes is, in words, for reports.
         head_settings: settings of the head of the model.
         objectives: names of the training objectives.
@@ -84,6 +85,7 @@ class TaskType(ABC):
     optional_columns: ClassVar[tuple[str, ...]] = ("id",)
     joinable_columns: ClassVar[tuple[str, ...]] = ()
     prediction_description: ClassVar[str]
+    decision_unit: ClassVar[str] = "examples"
     score_title: ClassVar[str] = "right answers"
 
     head_settings: HeadSettings
