@@ -146,14 +146,15 @@ def _from_text(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors)
     for offset, content in read_blocks(chunk):
         text = _decode(content, source, offset, errors)
         if layout == "prose":
-            yield _split_sentences(text, reading.splitter_language)
+            yield split_sentences(text, reading.splitter_language)
         else:
             yield from _line_documents(text)
     if not source.size:
         errors.handle(source.name, "empty")
 
 
-def _split_sentences(text: str, language: str) -> list[str]:
+def split_sentences(text: str, language: str) -> list[str]:
+    """Return the sentences of a prose text."""
     return [
         sentence
         for paragraph in paragraphs(text)
@@ -279,7 +280,7 @@ def _from_records(
     records: Iterator[tuple[str, Any]], reading: ReadingSettings, errors: ReadErrors
 ) -> Iterator[list[str]]:
     for text in _record_texts(records, reading, errors):
-        yield _split_sentences(text, reading.splitter_language)
+        yield split_sentences(text, reading.splitter_language)
 
 
 def _record_texts(

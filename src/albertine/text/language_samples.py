@@ -71,15 +71,17 @@ def _texts(chunk: SourceChunk, reading: ReadingSettings, wanted: int, rng: rando
     if chunk.source.has_byte_ranges:
         for _ in range(wanted):
             start = rng.randrange(chunk.start, chunk.stop)
-            yield from _joined(read_texts(SourceChunk(chunk.source, start, chunk.stop), reading, errors), 1)
+            yield from joined_passages(
+                read_texts(SourceChunk(chunk.source, start, chunk.stop), reading, errors), 1
+            )
         return
-    texts = list(_joined(read_texts(chunk, reading, errors), wanted))
+    texts = list(joined_passages(read_texts(chunk, reading, errors), wanted))
     if chunk.source.format == "text":  # one long text
         texts *= wanted
     yield from texts[:wanted]
 
 
-def _joined(texts: Iterator[str], limit: int) -> Iterator[str]:
+def joined_passages(texts: Iterator[str], limit: int) -> Iterator[str]:
     """Yield at most `limit` texts; texts shorter than `_MIN_LENGTH` are joined with those that follow."""
     parts: list[str] = []
     for text in texts:
