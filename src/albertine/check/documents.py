@@ -7,6 +7,7 @@ from albertine.check.findings import DataItem, Finding, percent
 from albertine.settings.schema import display_text
 
 _LONG_SENTENCE = 2000  # characters without a sentence end
+_ENDLESS_SHARE = 0.2  # of a document; novels have a few long speeches
 _GIANT_SHARE, _GIANT_SIZE = 0.5, 1_000_000  # of all text; characters
 _MAX_WORDS = 1 << 19  # distinct words that are remembered
 _MIN_OCCURRENCES = 50  # of a token, on average
@@ -44,9 +45,11 @@ class DocumentCheck:
         if item.sentences:
             self._documents += 1
             self._largest = max(self._largest, (size, item.location))
-            endless = next((each for each in item.sentences if len(each) > _LONG_SENTENCE), None)
-            if endless is not None:
-                self._endless_example = self._endless_example if self._endless else (endless, item.location)
+            endless = [sentence for sentence in item.sentences if len(sentence) > _LONG_SENTENCE]
+            if sum(map(len, endless)) > _ENDLESS_SHARE * size:
+                self._endless_example = (
+                    self._endless_example if self._endless else (endless[0], item.location)
+                )
                 self._endless += 1
         if self.vocab_size is not None:
             words = [word for text in item.texts for word in text.split()]
@@ -68,7 +71,7 @@ class DocumentCheck:
         if self._endless:
             yield Finding(
                 "warning" if self._endless >= 0.1 * self._documents else "note", "no-sentence-ends",
-                f"documents with {_LONG_SENTENCE:,} characters without a sentence end", self._endless,
+                "documents mostly or in large parts without sentence ends", self._endless,
                 display_text(self._endless_example[0]), self._endless_example[1],
                 "check that the text has punctuation; the order of sentences cannot be learned without",
             )  # fmt: skip
@@ -90,6 +93,7 @@ class DocumentCheck:
         if enough < self.vocab_size:
             yield Finding(
                 "warning", "too-little-text",
-                f"words ({distinct:,} distinct), too few for a vocabulary of {self.vocab_size:,}", self._words,
+                f"words ({distinct:,} distinct), too few for a vocabulary of {self.vocab_size:,}",
+                self._words,
                 advice=f"use more text, or --vocab-size {max(110, enough)} or less",
             )  # fmt: skip

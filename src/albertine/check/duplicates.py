@@ -68,7 +68,8 @@ class DuplicateCheck:
             seen.has_conflict = True
 
     def _key(self, item: DataItem) -> int:
-        texts = [" ".join(self._normalize(text).split()) for text in item.texts]
+        normalize = str if item.sentences else self._normalize  # `corpus build` compares documents unchanged
+        texts = [" ".join(normalize(text).split()) for text in item.texts]
         content = "\x1f".join(texts).encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
 

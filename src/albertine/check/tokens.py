@@ -84,10 +84,11 @@ class TokenCheck:
             )  # fmt: skip
         if self._long:
             is_much = self._long >= _MANY_TRUNCATED * self._row_count
-            share = percent(self._long, self._row_count)
+            long_share = percent(self._long, self._row_count)
             yield Finding(
                 "warning" if is_much else "note", "truncated",
-                f"rows longer than {self._max_length:,} tokens, {share} of all: their ends are cut off, or "
-                f"answers are searched in windows; the longest has {self._longest:,}", self._long, "",
-                self._long_location, "raise --max-length if the model allows it, or shorten them",
+                f"rows longer than {self._max_length:,} tokens, {long_share} of all: their ends are cut off, "
+                f"or answers are searched in windows; the longest has {self._longest:,}", self._long, "",
+                self._long_location,
+                "raise the maximum length if the model allows it, or shorten them",
             )  # fmt: skip
