@@ -134,5 +134,5 @@ def _unreadable(errors: ReadErrors) -> Iterable[Finding]:
         count = errors.count - len(encoding) if not encoding else len(others)
         location, _, problem = others[0].rpartition(": ")
         yield Finding(
-            "error", "unreadable", "rows or files that cannot be read", count, problem, location, "fix them"
+            "error", "unreadable", "rows that cannot be read", count, problem, location, "fix them"
         )
