@@ -133,6 +133,4 @@ def _unreadable(errors: ReadErrors) -> Iterable[Finding]:
     if others:
         count = errors.count - len(encoding) if not encoding else len(others)
         location, _, problem = others[0].rpartition(": ")
-        yield Finding(
-            "error", "unreadable", "rows that cannot be read", count, problem, location, "fix them"
-        )
+        yield Finding("error", "unreadable", "rows that cannot be read", count, problem, location, "fix them")
