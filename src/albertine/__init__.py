@@ -16,6 +16,8 @@ from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.version import __version__
 
 if TYPE_CHECKING:
+    from albertine.check.check import CheckReport, check_data
+    from albertine.check.settings import CheckSettings
     from albertine.corpus.settings import ObjectiveSettings
     from albertine.export.export import ExportResult, export
     from albertine.export.settings import ExportSettings
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from albertine.train.settings import PretrainTrainSettings
 
 _LAZY_EXPORTS = {
+    "CheckReport": ("albertine.check.check", "CheckReport"),
+    "CheckSettings": ("albertine.check.settings", "CheckSettings"),
     "EmbedSettings": ("albertine.inference.settings", "EmbedSettings"),
     "EvaluateSettings": ("albertine.inference.settings", "EvaluateSettings"),
     "EvaluationResult": ("albertine.inference.evaluate", "EvaluationResult"),
@@ -66,6 +70,7 @@ _LAZY_EXPORTS = {
     "SequenceSettings": ("albertine.tasks.settings", "SequenceSettings"),
     "Strip": ("albertine.model.strip", "Strip"),
     "Tokenizer": ("albertine.text.tokenizer", "Tokenizer"),
+    "check_data": ("albertine.check.check", "check_data"),
     "create": ("albertine.interop.load", "create"),
     "embed": ("albertine.inference.embed", "embed"),
     "evaluate": ("albertine.inference.evaluate", "evaluate"),
@@ -84,6 +89,8 @@ _LAZY_EXPORTS = {
 
 __all__ = [
     "AlbertineError",
+    "CheckReport",
+    "CheckSettings",
     "EmbedSettings",
     "EvaluateSettings",
     "EvaluationResult",
@@ -107,6 +114,7 @@ __all__ = [
     "Tokenizer",
     "WorkError",
     "__version__",
+    "check_data",
     "create",
     "embed",
     "evaluate",

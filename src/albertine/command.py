@@ -2,8 +2,9 @@
 
 A command is a plain function in `cli/`. This module adds the options that every command has,
 reads the settings (a TOML file, then dotted options), and maps the outcome to an exit status:
-0 success, 1 failure, 2 wrong input, 3 a complete run that has learned nothing, 130 interrupted,
-143 terminated. A failure prints one line on standard error; `--debug` prints the traceback.
+0 success, 1 failure, 2 wrong input, 3 a complete run that has learned nothing, 4 a check that has
+found errors in data, 130 interrupted, 143 terminated. A failure prints one line on standard error;
+`--debug` prints the traceback.
 """
 
 import contextlib

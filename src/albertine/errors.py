@@ -2,9 +2,9 @@
 
 An `InputError` can be fixed by other input. A `WorkError` means that the input was valid
 but the work failed (a full disk, a diverged run). `NothingLearned` means that a run is
-complete but its model is useless. Any other exception is a bug in Albertine and is reported
-as an internal error. `command.py` prints an error as one line and exits with its status;
-Python callers catch `AlbertineError`.
+complete but its model is useless, `ProblemsFound` that a check has found errors in data.
+Any other exception is a bug in Albertine and is reported as an internal error. `command.py`
+prints an error as one line and exits with its status; Python callers catch `AlbertineError`.
 """
 
 from collections.abc import Iterable
@@ -20,6 +20,7 @@ class ExitStatus(IntEnum):
     FAILED = 1
     BAD_INPUT = 2
     NOTHING_LEARNED = 3
+    PROBLEMS_FOUND = 4
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -48,6 +49,12 @@ class NothingLearned(WorkError):  # noqa: N818  # the run is complete
     """A fine-tuning run is complete, but its model has learned nothing."""
 
     status = ExitStatus.NOTHING_LEARNED
+
+
+class ProblemsFound(WorkError):  # noqa: N818  # the check is complete
+    """A check of data has found errors in them."""
+
+    status = ExitStatus.PROBLEMS_FOUND
 
 
 class InputError(AlbertineError):

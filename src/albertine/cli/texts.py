@@ -5,9 +5,11 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from albertine.check.settings import CheckSettings
 from albertine.cli.application import TEXTS, JsonFlag, app
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings
 from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
+from albertine.errors import ProblemsFound
 from albertine.text.settings import ReadingSettings, TokenizerSettings
 
 tokenizer = App(name="tokenizer", help="Train or inspect a vocabulary.", group=TEXTS)
@@ -137,3 +139,29 @@ def corpus_check(
 
     options.read_settings(NoSettings)
     show.show_manifest(folder, check_corpus(folder).manifest, as_json=json)
+
+
+@app.command(group=TEXTS)
+def check(
+    *data: str,
+    json: JsonFlag = False,
+    settings: Annotated[CheckSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Check text, a table or a corpus before you use it, and report what will go wrong.
+
+    Each line has a severity, a count, an example with its place, and what to do. The exit status is 0 if
+    there are only notes and warnings, and 4 if there are errors.
+
+    Example: albertine check reviews.csv --text review --label stars --dev dev.csv --tokenizer my-run
+
+    Args:
+        data: Text, folders, tables (.csv, .tsv, .jsonl, .parquet), hub:OWNER/NAME, or a built corpus.
+    """
+    from albertine.check.check import check_data
+    from albertine.check.show import show_report, summary
+
+    report = check_data(data, options.read_settings(CheckSettings))
+    show_report(report, as_json=json)
+    if report.count("error"):
+        raise ProblemsFound(f"{data[0]}: {summary(report)}; fix the errors first")

@@ -8,20 +8,22 @@ written last. See docs/decisions/corpus-in-two-phases.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from albertine import progress
 from albertine.atomic import atomic_folder, remove_path
-from albertine.corpus.build_folder import locked_build_folder, record_build
+from albertine.corpus.build_folder import locked_build_folder, record_build, recorded_language
 from albertine.corpus.encode_jobs import plan_jobs, run_jobs
 from albertine.corpus.job_report import JobReport, sum_reports
 from albertine.corpus.manifest import Manifest, write_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
 from albertine.text.characters import list_characters, most_frequent
-from albertine.text.sources import find_sources
+from albertine.text.language_detection import resolve_reading_language
+from albertine.text.languages import AUTO
+from albertine.text.sources import Source, find_sources
 from albertine.text.tokenizer import Tokenizer, load_tokenizer, tokenizer_checksums
 from albertine.version import __version__
 
@@ -34,6 +36,7 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
     loaded = load_tokenizer(tokenizer)
     with locked_build_folder(out) as work:
         found = find_sources(sources, spool=work / "standard-input")
+        settings = _resolve_language(settings, work, found)
         record_build(work, found, loaded.fingerprint, settings)
         _copy_tokenizer(loaded, out / "tokenizer")
         jobs = list(plan_jobs(found, work))
@@ -64,6 +67,12 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
     _report_lost_characters(report)
     _report_held_out(manifest, settings.held_out)
     return manifest
+
+
+def _resolve_language(settings: CorpusSettings, work: Path, sources: Sequence[Source]) -> CorpusSettings:
+    """Return settings with the language: the one of the interrupted build in `work`, or else detected."""
+    recorded = recorded_language(work) if settings.language == AUTO else None
+    return replace(settings, language=recorded) if recorded else resolve_reading_language(settings, sources)
 
 
 def _copy_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:

@@ -27,6 +27,7 @@ from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError, check_format
 from albertine.file_lock import file_lock
+from albertine.text.languages import LANGUAGES
 from albertine.text.sources import CHUNK_BYTES, Source
 from albertine.version import __version__
 
@@ -132,6 +133,14 @@ def record_build(work: Path, sources: Sequence[Source], fingerprint: str, settin
     write_checked_json(file, build)
     # The manifest exists if the build was interrupted during cleanup; it is written again.
     (work.parent / MANIFEST_FILE).unlink(missing_ok=True)
+
+
+def recorded_language(work: Path) -> str | None:
+    """Return the language of the interrupted build in a folder; None if there is none."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        language = read_checked_json(work / "build.json")["settings"]["language"]
+        return language if language in LANGUAGES else None
+    return None
 
 
 def _read_build(file: Path, advice: str) -> Any:

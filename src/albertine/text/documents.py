@@ -85,20 +85,42 @@ def read_documents(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErr
 def _documents_by_format(
     chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors
 ) -> Iterator[list[str]]:
-    source_format = chunk.source.format
-    if source_format == "text":
+    if chunk.source.format == "text":
         yield from _from_text(chunk, reading, errors)
-    elif source_format == "jsonl":
-        yield from _from_records(_json_records(chunk, errors), reading, errors)
-    elif source_format == "parquet":
-        yield from _from_records(_parquet_records(chunk, reading, errors), reading, errors)
     else:
-        yield from _from_records(hub_records(chunk.source.name, chunk.start), reading, errors)
+        yield from _from_records(_records(chunk, reading, errors), reading, errors)
+
+
+def read_texts(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[str]:
+    """Yield the texts of a chunk as they are: blocks of a text file, or the texts of records."""
+    try:
+        if chunk.source.format == "text":
+            for offset, content in read_blocks(chunk):
+                yield _decode(content, chunk.source, offset, errors)
+        else:
+            yield from _record_texts(_records(chunk, reading, errors), reading, errors)
+    except InputError as error:
+        if not errors.skip:
+            raise
+        errors.record(str(error))
+
+
+def _records(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[tuple[str, Any]]:
+    """Yield location and content of the records of a chunk."""
+    if chunk.source.format == "jsonl":
+        return _json_records(chunk, errors)
+    if chunk.source.format == "parquet":
+        return _parquet_records(chunk, reading, errors)
+    return hub_records(chunk.source.name, chunk.start)
 
 
 def text_layout(source: Source, reading: ReadingSettings) -> Layout:
     """Return the layout of a text file: the one in the settings, or detected from its beginning."""
-    return _detected_file_layout(source, reading.language) if reading.layout == "auto" else reading.layout
+    return (
+        _detected_file_layout(source, reading.splitter_language)
+        if reading.layout == "auto"
+        else reading.layout
+    )
 
 
 @lru_cache(maxsize=64)
@@ -124,14 +146,15 @@ def _from_text(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors)
     for offset, content in read_blocks(chunk):
         text = _decode(content, source, offset, errors)
         if layout == "prose":
-            yield _split_sentences(text, reading.language)
+            yield split_sentences(text, reading.splitter_language)
         else:
             yield from _line_documents(text)
     if not source.size:
         errors.handle(source.name, "empty")
 
 
-def _split_sentences(text: str, language: str) -> list[str]:
+def split_sentences(text: str, language: str) -> list[str]:
+    """Return the sentences of a prose text."""
     return [
         sentence
         for paragraph in paragraphs(text)
@@ -256,6 +279,13 @@ def _parquet_records(
 def _from_records(
     records: Iterator[tuple[str, Any]], reading: ReadingSettings, errors: ReadErrors
 ) -> Iterator[list[str]]:
+    for text in _record_texts(records, reading, errors):
+        yield split_sentences(text, reading.splitter_language)
+
+
+def _record_texts(
+    records: Iterator[tuple[str, Any]], reading: ReadingSettings, errors: ReadErrors
+) -> Iterator[str]:
     for location, record in records:
         value = record.get(reading.field) if isinstance(record, Mapping) else None
         if isinstance(value, str):
@@ -265,8 +295,7 @@ def _from_records(
             if not is_valid_unicode(value):
                 errors.handle(location, "an unpaired surrogate")
                 continue
-            for part in split_text(value, CHUNK_BYTES):  # as a long prose file, several documents
-                yield _split_sentences(part, reading.language)
+            yield from split_text(value, CHUNK_BYTES)  # as a long prose file, several documents
         elif not isinstance(record, Mapping):
             errors.handle(
                 location, f"record is {type(record).__name__}, expected an object with field {reading.field}"

@@ -6,7 +6,7 @@ from typing import Literal
 from albertine.errors import did_you_mean
 from albertine.settings import Settings, setting
 from albertine.settings.schema import SettingError
-from albertine.text.languages import SPLITTER_LANGUAGES
+from albertine.text.languages import AUTO, LANGUAGES, SPLITTER_LANGUAGES
 
 
 @dataclass(frozen=True)
@@ -17,21 +17,25 @@ class ReadingSettings(Settings):
         "auto", "Layout of .txt files: prose, or one sentence per line and blank lines between documents."
     )
     field: str = setting("text", "Field with the text, in .jsonl, .parquet and hub datasets.")
-    language: str = setting("en", "Language code for sentence splitting, such as en or de.")
+    language: str = setting(AUTO, "Language code of the text, such as en or de; auto: detect it.")
     on_error: Literal["stop", "skip"] = setting("stop", "On unreadable text: stop, or skip and list it.")
 
     def check(self) -> None:
-        """Raise an error for a language that the sentence splitter would treat as English."""
-        if self.language not in SPLITTER_LANGUAGES:
+        """Raise an error for a language that is not known."""
+        if self.language not in LANGUAGES | {AUTO}:
             # Among the codes of three letters, some rare one is close to any other code.
-            two_letter_codes = [code for code in SPLITTER_LANGUAGES if len(code) == 2]
+            two_letter_codes = [code for code in LANGUAGES if len(code) == 2]
             similar = did_you_mean(self.language.lower(), two_letter_codes)
             raise SettingError(
                 "language",
                 self.language,
-                f"the sentence splitter has no rules for it{similar}; docs/corpus.md lists the languages "
-                "with rules; for others, use en",
+                f"not a known language{similar}; docs/corpus.md lists the languages; for others, use en",
             )
+
+    @property
+    def splitter_language(self) -> str:
+        """The language whose rules split the text into sentences; English if it has none of its own."""
+        return self.language if self.language in SPLITTER_LANGUAGES else "en"
 
 
 MIN_VOCAB_SIZE = 110  # special tokens, "▁" and the characters of `required_characters`
@@ -48,8 +52,10 @@ class TokenizerSettings(ReadingSettings):
         maximum=1_000_000,
     )
     allow_smaller: bool = setting(False, "Use a smaller vocabulary if the text is too short.")
-    cased: bool = setting(False, "Keep capitals.")
-    keep_accents: bool = setting(False, "Keep accents.")
+    cased: bool | None = setting(
+        None, "Keep capitals; by default in languages that need them, such as German and Turkish."
+    )
+    keep_accents: bool | None = setting(None, "Keep accents; by default in all languages except English.")
     character_coverage: float = setting(
         0.99995,
         "Fraction of all characters covered by the vocabulary, which always has digits, ASCII and "

@@ -11,6 +11,7 @@ from rich.table import Table
 from albertine import progress
 from albertine.errors import InputError
 from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.language_detection import resolve_reading_language
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import find_sources, source_chunks
 from albertine.text.tokenizer import Tokenizer
@@ -43,7 +44,9 @@ def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: Reading
     errors = ReadErrors(skip=reading.on_error == "skip")
     if any(name in ("-", "/dev/stdin") for name in files):
         raise InputError("--stats: standard input not supported; save it to a file first")
-    chunks = [chunk for source in find_sources(files) for chunk in source_chunks(source)]
+    sources = find_sources(files)
+    reading = resolve_reading_language(reading, sources)
+    chunks = [chunk for source in sources for chunk in source_chunks(source)]
     for document in chain.from_iterable(
         read_documents(chunk, reading, errors) for chunk in progress.track(chunks, "Encoding", unit="chunks")
     ):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median_low
+from typing import Any
 
 import sentencepiece
 import tokenizers
@@ -30,6 +31,8 @@ from albertine.text.characters import (
     single_characters,
 )
 from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.language_detection import resolve_tokenizer_language
+from albertine.text.languages import AUTO
 from albertine.text.protobuf import message_fields
 from albertine.text.settings import TokenizerSettings
 from albertine.text.sources import Source, find_sources, source_chunks
@@ -50,7 +53,8 @@ def build_tokenizer(sources: Sequence[str], out: Path, settings: TokenizerSettin
 
 
 def train_tokenizer(sources: Sequence[Source], settings: TokenizerSettings) -> Tokenizer:
-    """Return a tokenizer trained on text."""
+    """Return a tokenizer trained on text; the language decides what settings leave open."""
+    settings = resolve_tokenizer_language(settings, sources)
     errors = ReadErrors(skip=settings.on_error == "skip")
     words = count_words(_sample_documents(sources, settings, errors), settings)
     if errors.count:
@@ -132,7 +136,9 @@ def _warn_about_language(words: Counter[str], settings: TokenizerSettings) -> No
         for character in word:
             characters[character] += count
     warning = language_warning(
-        characters, removes_accents=not settings.keep_accents, language=settings.language
+        characters,
+        removes_accents=not settings.keep_accents,
+        language="en" if settings.language == AUTO else settings.language,
     )
     if warning:
         progress.print_message(warning)
@@ -165,8 +171,8 @@ def _backend(
     return albert_backend(
         vocabulary,
         unk_id=unk_id,
-        cased=settings.cased,
-        keep_accents=settings.keep_accents,
+        cased=bool(settings.cased),
+        keep_accents=bool(settings.keep_accents),
         character_map=character_map(),
         byte_fallback=settings.byte_fallback,
     )
@@ -185,10 +191,10 @@ def _make_tokenizer(learned: list[tuple[str, float]], settings: TokenizerSetting
     vocabulary = [(token, 0.0) for token in SPECIAL_TOKENS] + learned
     backend = _backend(vocabulary, settings, SPECIAL_TOKENS.index("<unk>"))
     set_special_tokens(backend, SPECIAL_TOKENS, "[CLS]", "[SEP]")
-    config = {
+    config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",  # takes the pipeline as it is
         "do_lower_case": not settings.cased,
-        "keep_accents": settings.keep_accents,
+        "keep_accents": bool(settings.keep_accents),
         "pad_token": "<pad>",
         "unk_token": "<unk>",
         "bos_token": "[CLS]",
@@ -198,6 +204,8 @@ def _make_tokenizer(learned: list[tuple[str, float]], settings: TokenizerSetting
         "mask_token": "[MASK]",
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
     }
+    if settings.language not in (AUTO, "en"):
+        config["language"] = settings.language
     files = {
         "tokenizer.json": backend.to_str(pretty=True).encode(),
         "tokenizer_config.json": (json.dumps(config, indent=2) + "\n").encode(),

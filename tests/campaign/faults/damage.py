@@ -106,7 +106,7 @@ class DamageRunner:
     def _run_undamaged(self, reader: ReadingCommand) -> tuple[Outcome, FolderState]:
         self._copy_inputs(reader)
         outcome = run_forked(reader.arguments, self._folder, LIMITS)
-        check_end(outcome, {ExitStatus.DONE, ExitStatus.NOTHING_LEARNED})
+        check_end(outcome, {ExitStatus.DONE, ExitStatus.NOTHING_LEARNED, ExitStatus.PROBLEMS_FOUND})
         return outcome, take_snapshot(self._folder)
 
     def _copy_inputs(self, reader: ReadingCommand) -> None:

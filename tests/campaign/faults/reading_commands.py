@@ -81,6 +81,7 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
         "corpus build world/text --tokenizer tokenizer --out result --workers 1", "tokenizer", ("world",)
     ),
     ReadingCommand("corpus check corpus", "corpus", verified=("corpus/*",)),
+    ReadingCommand("check corpus --json", "corpus", verified=("corpus/*",)),
     ReadingCommand("corpus show corpus --json", "corpus"),
     ReadingCommand("probe run --corpus corpus --device cpu --tokens 256 --json", "corpus", ("run",)),
     ReadingCommand("report run", "corpus", ("run",)),

@@ -26,6 +26,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "corpus build": "corpus build text --tokenizer tokenizer --out new --print-settings",
         "corpus show": "corpus show corpus --samples 2 --json",
         "corpus check": "corpus check corpus --json",
+        "check": "check reviews.csv --text review --label stars --tokenizer tokenizer --json",
         "convert": "convert run new",
         "export": "export classify --precision int8 --data reviews.csv --out new --print-settings",
         "pretrain": "pretrain --corpus corpus --out new --print-settings",

@@ -19,7 +19,7 @@ LIMITS = Limits(seconds=10.0, memory=1 << 30)
 # For a second run after exceeded seconds: on a busy machine only the processor time shows a slow command.
 PATIENT_LIMITS = replace(LIMITS, seconds=40.0)
 _EXCEEDED = "it took more than"
-_ACCEPTED = (ExitStatus.DONE, ExitStatus.NOTHING_LEARNED)
+_ACCEPTED = (ExitStatus.DONE, ExitStatus.NOTHING_LEARNED, ExitStatus.PROBLEMS_FOUND)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 

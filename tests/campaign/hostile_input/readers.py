@@ -53,6 +53,7 @@ _TASK_COMMANDS = (
 _CORPUS_COMMANDS = (
     "corpus check corpus",
     "corpus check corpus --json",
+    "check corpus",
     "corpus show corpus --samples 2 --json",
     "corpus show corpus --objective.pair nsp --split dev",
     f"probe run --corpus corpus --tokens 60 --json {_CPU}",
@@ -83,11 +84,22 @@ def _table_reader(name: str, file_format: Format) -> Reader:
             f"predict answer --data {name} {_PAIR} --answers mark --out new.json {_CPU}",
             f"evaluate choose --data {name} {_PAIR} --options review,stars --json {_CPU}",
             f"ensemble classify --data {name} --save new --json {_CPU}",
+            f"check {name} --text review --label stars --tokenizer tokenizer --dev reviews.csv",
             f"score run --data {name} --text review --tokens --out new.jsonl {_CPU}",
             f"embed run --data {name} --text review --on-error skip --out new.npy {_CPU}",
             _finetune(name, _TABLE_OPTIONS),
         ),
-        needs=("run", "classify", "labels", "regress", "tag", "answer", "choose"),
+        needs=(
+            "run",
+            "classify",
+            "labels",
+            "regress",
+            "tag",
+            "answer",
+            "choose",
+            "tokenizer",
+            "reviews.csv",
+        ),
         resumable=("new",),
         weight=4,
     )
@@ -97,7 +109,12 @@ def _text_reader(name: str, file_format: Format) -> Reader:
     return Reader(
         f"text/{name}",
         file_format,
-        (_BUILD, f"{_BUILD} --on-error skip", f"tokenizer show tokenizer --stats text/{name} --json"),
+        (
+            _BUILD,
+            f"{_BUILD} --on-error skip",
+            f"tokenizer show tokenizer --stats text/{name} --json",
+            f"check text/{name} --tokenizer tokenizer --vocab-size 400",
+        ),
         needs=("tokenizer",),
         resumable=("new",),  # a build keeps its finished parts
     )

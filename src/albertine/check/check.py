@@ -1,0 +1,136 @@
+"""Checks data before they are used: reads them once, gives each text to all checks, and collects findings."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from albertine import progress
+from albertine.check.corpus_facts import corpus_findings
+from albertine.check.documents import DocumentCheck
+from albertine.check.duplicates import DuplicateCheck
+from albertine.check.encoding import RECODE, EncodingCheck
+from albertine.check.findings import Check, DataItem, Finding
+from albertine.check.labels import LabelCheck
+from albertine.check.language import LanguageCheck
+from albertine.check.reading import NOT_UTF_8, document_items, is_table, table_items
+from albertine.check.settings import CheckSettings
+from albertine.check.tokens import TokenCheck
+from albertine.corpus.manifest import MANIFEST_FILE
+from albertine.errors import InputError
+from albertine.interop.transformers_config import read_config
+from albertine.text.documents import ReadErrors
+from albertine.text.hub_datasets import HUB_PREFIX
+from albertine.text.language_detection import detect_source_language
+from albertine.text.settings import ReadingSettings
+from albertine.text.sources import Source, find_sources
+from albertine.text.tokenizer import load_tokenizer
+
+_DEFAULT_MAX_LENGTH = 512
+_SEVERITIES = ("error", "warning", "note")
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The result of a check.
+
+    Attributes:
+        texts: number of rows and documents that were read.
+        findings: what was found, errors first.
+    """
+
+    texts: int
+    findings: tuple[Finding, ...]
+
+    def count(self, severity: str) -> int:
+        """Return the number of findings of a severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        counts = {f"{severity}s": self.count(severity) for severity in _SEVERITIES}
+        return {"texts": self.texts, **counts, "findings": [asdict(finding) for finding in self.findings]}
+
+
+def check_data(data: Sequence[str], settings: CheckSettings | None = None) -> CheckReport:
+    """Return what will go wrong when data are used.
+
+    Args:
+        data: text files, folders, tables, hub datasets or corpora.
+        settings: columns, tokenizer and dev file.
+    """
+    settings = settings or CheckSettings()
+    corpora = [name for name in data if (Path(name) / MANIFEST_FILE).is_file()]
+    others = [name for name in data if name not in corpora]
+    findings = [finding for name in corpora for finding in corpus_findings(Path(name))]
+    num_texts = 0
+    if others or not corpora:
+        data_findings, num_texts = _check_sources(others, settings)
+        findings += data_findings
+    findings.sort(key=lambda finding: _SEVERITIES.index(finding.severity))
+    return CheckReport(num_texts, tuple(findings))
+
+
+def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[Finding], int]:
+    tokenizer = None if settings.tokenizer is None else load_tokenizer(settings.tokenizer)
+    encoding, errors = EncodingCheck(), ReadErrors(skip=True)
+    train_checks: list[Check] = [LanguageCheck(tokenizer), DocumentCheck(settings.vocab_size)]
+    both_checks: list[Check] = [DuplicateCheck(tokenizer.normalize if tokenizer else str), LabelCheck()]
+    if tokenizer is not None:
+        both_checks.append(TokenCheck(tokenizer, _max_length(settings)))
+    num_texts = 0
+    with progress.progress_counter("Checking", total=None, unit="texts") as advance:
+        for item, is_encoding_known in _items(find_sources(data), settings, encoding, errors):
+            num_texts += 1
+            advance(1)
+            if not is_encoding_known:
+                encoding.observe(item)
+            for check in [*both_checks, *(train_checks if item.split == "train" else [])]:
+                check.observe(item)
+    findings = [*_unreadable(errors), *encoding.findings()]
+    for check in [*train_checks, *both_checks]:
+        findings += check.findings()
+    return findings, num_texts
+
+
+def _items(
+    sources: Sequence[Source], settings: CheckSettings, encoding: EncodingCheck, errors: ReadErrors
+) -> Iterator[tuple[DataItem, bool]]:
+    """Yield all items, those of dev last, and whether their characters have been checked line by line."""
+    reading = ReadingSettings(field=settings.text)
+    detected = detect_source_language([source for source in sources if source.format != "hub"], reading)
+    reading = ReadingSettings(field=settings.text, language=detected.code or "en")
+    for source in sources:
+        if source.format == "hub" or is_table(source.name):
+            items = table_items(source.name, settings, "train", reading.splitter_language, errors)
+            yield from ((item, False) for item in items)
+        else:
+            yield from ((item, True) for item in document_items(source, reading, encoding, errors))
+    if settings.dev is not None:
+        if not settings.dev.startswith(HUB_PREFIX) and not is_table(settings.dev):
+            raise InputError(f"--dev {settings.dev}: not a table; expected .csv, .tsv, .jsonl or .parquet")
+        items = table_items(settings.dev, settings, "dev", reading.splitter_language, errors)
+        yield from ((item, False) for item in items)
+
+
+def _max_length(settings: CheckSettings) -> int:
+    if settings.max_length is not None:
+        return settings.max_length
+    assert settings.tokenizer is not None
+    config = settings.tokenizer / "config.json"
+    length = read_config(config).get("max_position_embeddings") if config.is_file() else None
+    return length if isinstance(length, int) and length >= 8 else _DEFAULT_MAX_LENGTH
+
+
+def _unreadable(errors: ReadErrors) -> Iterable[Finding]:
+    """Yield findings about rows that could not be read."""
+    encoding = [message for message in errors.messages if message.endswith(NOT_UTF_8)]
+    others = [message for message in errors.messages if not message.endswith(NOT_UTF_8)]
+    if encoding:
+        count = errors.count - len(others)
+        location = encoding[0].rpartition(":")[0]
+        yield Finding("error", "not-utf-8", "rows that are not UTF-8", count, "", location, RECODE)
+    if others:
+        count = errors.count - len(encoding) if not encoding else len(others)
+        location, _, problem = others[0].rpartition(": ")
+        yield Finding("error", "unreadable", "rows that cannot be read", count, problem, location, "fix them")

@@ -1,0 +1,48 @@
+"""What a built corpus says about itself: its checksums, and what its build has skipped or lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from albertine.check.findings import Finding, percent
+from albertine.corpus.check import check_corpus
+from albertine.settings.schema import display_text
+from albertine.text.characters import list_characters
+from albertine.text.languages import language_name
+
+_MANY_UNKNOWN = 0.01
+_MIN_OCCURRENCES = 50  # of a token, on average
+_MIN_DEV_TOKENS = 10_000
+
+
+def corpus_findings(folder: Path) -> Iterator[Finding]:
+    """Yield findings about a corpus; raise `InputError` if it is damaged."""
+    manifest = check_corpus(folder).manifest
+    name = str(folder)
+    language = manifest.settings.get("language")
+    if isinstance(language, str):
+        yield Finding("note", "language", f"language: {language_name(display_text(language))} (its settings)")
+    tokens = sum(manifest.tokens.values())
+    if manifest.skipped:
+        yield Finding(
+            "warning", "skipped", "files, lines or records that its build could not read", manifest.skipped,
+            "", (manifest.skipped_locations or [name])[0], "fix them and build the corpus again",
+        )  # fmt: skip
+    if manifest.unknown_tokens:
+        yield Finding(
+            "error" if manifest.unknown_tokens >= _MANY_UNKNOWN * tokens else "note", "unknown-characters",
+            f"unknown tokens, {percent(manifest.unknown_tokens, tokens)} of all", manifest.unknown_tokens,
+            list_characters(manifest.lost_characters), name,
+            "train a tokenizer on this text, or with --byte-fallback",
+        )  # fmt: skip
+    if manifest.duplicates:
+        yield Finding("note", "duplicates", "repeated documents, which were dropped", manifest.duplicates)
+    if tokens < _MIN_OCCURRENCES * manifest.vocab_size:
+        yield Finding(
+            "warning", "too-little-text", f"tokens, few for a vocabulary of {manifest.vocab_size:,}", tokens,
+            "", name, "use more text or a smaller vocabulary",
+        )  # fmt: skip
+    if manifest.tokens.get("dev", 0) < _MIN_DEV_TOKENS:
+        yield Finding(
+            "note", "few-dev-tokens", "tokens in dev: losses on dev will be missing or inexact",
+            manifest.tokens.get("dev", 0), "", name, "build the corpus with --held-out 0.01 or more",
+        )  # fmt: skip

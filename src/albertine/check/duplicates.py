@@ -1,0 +1,104 @@
+"""Equal texts: within train, between train and dev, and with different labels.
+
+Texts are compared as hashes of their normalized form. If there are more than `MAX_HASHES`, only every second
+hash is kept, then every fourth, and so on: the same text is kept or dropped in both splits.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from albertine.check.findings import DataItem, Finding, Severity, percent
+from albertine.settings.schema import display_text
+
+MAX_HASHES = 1 << 19
+_MANY = 0.01  # of the texts
+
+
+@dataclass
+class _Seen:
+    location: str
+    label: str | None
+    has_conflict: bool = False
+    is_repeated: bool = False
+
+
+class DuplicateCheck:
+    """Counts equal texts.
+
+    Args:
+        normalize: what a tokenizer sees of a text.
+    """
+
+    def __init__(self, normalize: Callable[[str], str] = str):
+        self._normalize = normalize
+        self._seen: dict[int, _Seen] = {}
+        self._step = 1  # hashes that are multiples of it are kept
+        self._repeated = self._shared = self._conflicting = self._rows = self._dev_rows = 0
+        self._repeated_example = self._shared_example = self._conflict_example = ("", "")
+
+    def observe(self, item: DataItem) -> None:
+        """Look at an item; items of train come before those of dev."""
+        if not any(text.strip() for text in item.texts):
+            return
+        key = self._key(item)
+        if key % self._step:
+            return
+        is_dev = item.split == "dev"
+        self._rows += not is_dev
+        self._dev_rows += is_dev
+        seen = self._seen.get(key)
+        if seen is None:
+            if not is_dev:
+                self._add(key, item)
+            return
+        example = (display_text(item.texts[0]), f"{seen.location} and {item.location}")
+        if is_dev:
+            self._shared_example = self._shared_example if self._shared else example
+            self._shared += 1
+        else:
+            self._repeated_example = self._repeated_example if self._repeated else example
+            self._repeated += 1
+        if item.label is not None and seen.label is not None and item.label != seen.label:
+            if not seen.has_conflict:
+                if not self._conflicting:
+                    labels = f"{display_text(seen.label)} and {display_text(item.label)}"
+                    self._conflict_example = (f"{example[0]}: {labels}", example[1])
+                self._conflicting += 1
+            seen.has_conflict = True
+
+    def _key(self, item: DataItem) -> int:
+        normalize = str if item.sentences else self._normalize  # `corpus build` compares documents unchanged
+        texts = [" ".join(normalize(text).split()) for text in item.texts]
+        content = "\x1f".join(texts).encode("utf-8", "surrogatepass")
+        return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
+
+    def _add(self, key: int, item: DataItem) -> None:
+        self._seen[key] = _Seen(item.location, item.label)
+        if len(self._seen) > MAX_HASHES:
+            self._step *= 2
+            self._seen = {key: seen for key, seen in self._seen.items() if key % self._step == 0}
+
+    def findings(self) -> Iterable[Finding]:
+        """Yield what was found."""
+        sampled = f" (in a sample of one text in {self._step})" if self._step > 1 else ""
+        if self._conflicting:
+            severity: Severity = "error" if self._conflicting >= _MANY * self._rows else "warning"
+            yield Finding(
+                severity, "conflicting-labels", f"texts with different labels{sampled}", self._conflicting,
+                *self._conflict_example, "decide for one label, or remove these rows",
+            )  # fmt: skip
+        if self._shared:
+            severity = "error" if self._shared >= _MANY * self._dev_rows else "warning"
+            share = percent(self._shared, self._dev_rows)
+            yield Finding(
+                severity, "train-in-dev", f"texts of dev that are also in train, {share} of dev{sampled}",
+                self._shared, *self._shared_example, "remove them from train; the score on dev is too high",
+            )  # fmt: skip
+        if self._repeated:
+            share = percent(self._repeated, self._rows)
+            yield Finding(
+                "warning" if self._repeated >= _MANY * self._rows else "note", "duplicates",
+                f"repetitions of texts, {share} of all{sampled}", self._repeated,
+                *self._repeated_example, "remove them, unless the frequency of a text matters",
+            )  # fmt: skip

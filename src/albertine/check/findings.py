@@ -1,0 +1,68 @@
+"""A finding: what is wrong in the data, how often, an example with its place, and what to do."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One kind of problem.
+
+    Attributes:
+        severity: "error" if the data should not be used as it is, "warning" if results will suffer, "note"
+            for a fact.
+        kind: stable name of the kind, for programs.
+        message: what was found.
+        count: how many lines, rows, texts or labels have it.
+        example: one of them.
+        location: file and line of the example.
+        advice: what to do.
+    """
+
+    severity: Severity
+    kind: str
+    message: str
+    count: int = 0
+    example: str = ""
+    location: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class DataItem:
+    """A row of a table, or a document of a text source.
+
+    Attributes:
+        location: file and line.
+        texts: one text, or two.
+        label: the label as text; None if there is no label column or the cell is empty.
+        split: "train" or "dev".
+        sentences: sentences of a document; empty for a row of a table.
+        has_label: whether there is a label column.
+    """
+
+    location: str
+    texts: tuple[str, ...]
+    label: str | None
+    split: Literal["train", "dev"]
+    sentences: tuple[str, ...] = ()
+    has_label: bool = False
+
+
+class Check(Protocol):
+    """Collects one kind of problem from all items."""
+
+    def observe(self, item: DataItem) -> None:
+        """Look at an item; the memory that this takes is bounded."""
+
+    def findings(self) -> Iterable[Finding]:
+        """Yield what was found, after the last item."""
+
+
+def percent(count: int, total: int) -> str:
+    """Return a share with enough digits that a small one is not 0%."""
+    share = count / max(1, total)
+    return f"{share:.0%}" if share >= 0.1 or not count else f"{100 * share:.2g}%"

@@ -1,0 +1,103 @@
+"""Labels: missing, rare or unbalanced ones, and labels of dev that train lacks."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from albertine.check.findings import DataItem, Finding, percent
+from albertine.settings.schema import display_text
+
+_MAX_LABELS = 10_000  # distinct ones that are counted
+_MAX_CLASSES = 50  # more numbers than that are values, not classes
+_RARE = 10  # examples
+_UNBALANCED = 0.9
+_LISTED = 5
+
+
+class LabelCheck:
+    """Counts the labels of both splits."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
+        self._first: dict[str, str] = {}  # location of the first row with a label
+        self._missing, self._missing_location = 0, ""
+        self._is_full = False
+
+    def observe(self, item: DataItem) -> None:
+        """Look at an item."""
+        if not item.has_label:
+            return
+        if item.label is None:
+            self._missing_location = self._missing_location or item.location
+            self._missing += 1
+            return
+        counts = self._counts[item.split]
+        if item.label not in counts and len(counts) >= _MAX_LABELS:
+            self._is_full = True
+            return
+        counts[item.label] += 1
+        if len(self._first) < 2 * _MAX_LABELS:
+            self._first.setdefault(f"{item.split} {item.label}", item.location)
+
+    def findings(self) -> Iterable[Finding]:
+        """Yield what was found."""
+        train, dev = self._counts["train"], self._counts["dev"]
+        if self._missing:
+            yield Finding(
+                "error", "missing-label", "rows without a label", self._missing, "", self._missing_location,
+                "label or remove them; --on-error skip of finetune leaves them out",
+            )  # fmt: skip
+        if not train:
+            return
+        if len(train) > _MAX_CLASSES and all(map(_is_number, train)):
+            yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", len(train))
+            return
+        if self._is_full:
+            yield Finding(
+                "warning", "too-many-labels", "distinct labels or more, too many for classes", _MAX_LABELS,
+                advice="name another column with --label",
+            )  # fmt: skip
+            return
+        yield from self._class_findings(train)
+        if new := [label for label in dev if label not in train]:
+            yield Finding(
+                "error", "labels-only-in-dev", "labels of dev that are not in train", len(new),
+                ", ".join(map(display_text, new[:_LISTED])), self._first.get(f"dev {new[0]}", ""),
+                "add examples to train, or fix the spelling",
+            )  # fmt: skip
+
+    def _class_findings(self, train: Counter[str]) -> Iterable[Finding]:
+        total = train.total()
+        common = ", ".join(
+            f"{display_text(label)} {percent(count, total)}" for label, count in train.most_common(_LISTED)
+        )
+        others = f" and {len(train) - _LISTED:,} others" if len(train) > _LISTED else ""
+        yield Finding("note", "labels", f"labels in train: {common}{others}", len(train))
+        label, count = train.most_common(1)[0]
+        if len(train) == 1:
+            yield Finding(
+                "error", "one-label", "label only; a classifier needs two", 1, display_text(label),
+                self._first.get(f"train {label}", ""),
+                "add examples of another class, or name another --label",
+            )  # fmt: skip
+        elif count > _UNBALANCED * total:
+            yield Finding(
+                "warning", "unbalanced-labels",
+                f"rows have the same label, {percent(count, total)}: always predicting it is right as often",
+                count, display_text(label), self._first.get(f"train {label}", ""),
+                "judge by F1 or Matthews correlation instead of accuracy, or add rare examples",
+            )  # fmt: skip
+        rare = sorted((count, label) for label, count in train.items() if count < _RARE)
+        if rare and total >= _RARE * len(train):
+            listed = ", ".join(f"{display_text(label)} ({count})" for count, label in rare[:_LISTED])
+            yield Finding(
+                "warning", "rare-labels", f"labels with fewer than {_RARE} examples", len(rare), listed,
+                self._first.get(f"train {rare[0][1]}", ""), "add examples, join classes, or fix the spelling",
+            )  # fmt: skip
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

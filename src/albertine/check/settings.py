@@ -1,0 +1,33 @@
+"""Settings of `albertine check`; without heavy imports, so that --help is fast."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from albertine.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class CheckSettings(Settings):
+    """Settings of a check of data."""
+
+    text: str = setting("text", "Column of the text, in a table.")
+    text_pair: str | None = setting(None, "Column of the second text.")
+    label: str | None = setting(None, "Column of the label; by default `label`, if there is one.")
+    dev: str | None = setting(None, "Table of the dev examples, to compare with DATA.")
+    tokenizer: Path | None = setting(
+        None,
+        "Folder of a tokenizer, or of a model or run that contains one: for unknown characters and lengths.",
+    )
+    max_length: int | None = setting(
+        None,
+        "Maximum tokens of a row, special tokens included; by default those of the model in --tokenizer, "
+        "or 512.",
+        minimum=8,
+        maximum=1_000_000,
+    )
+    vocab_size: int | None = setting(
+        None,
+        "Size of the vocabulary that you want to train: is there enough text?",
+        minimum=110,
+        maximum=1_000_000,
+    )

@@ -1,0 +1,257 @@
+"""Tests of `albertine check`: every finding on data that are spoiled on purpose, none on clean data."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albertine.check import duplicates
+from albertine.check.check import check_data
+from albertine.check.encoding import repaired_mojibake
+from albertine.check.settings import CheckSettings
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.corpus.build import build_corpus
+from albertine.corpus.settings import CorpusSettings
+from albertine.errors import ExitStatus, InputError
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
+
+LANGUAGES = Path(__file__).parent.parent / "text" / "languages"
+PLACES = ("harbour", "market", "bridge", "library", "garden", "station", "church", "school", "castle", "mill")
+PEOPLE = ("Anna", "Ben", "Clara", "David", "Eva", "Frank", "Greta", "Henry", "Ida", "Jacob", "Karen", "Leo")
+
+
+def reviews(first: int, count: int) -> list[dict[str, str]]:
+    """Return rows, half of them with each label; up to 1,200 have distinct texts."""
+    return [
+        {
+            "text": f"{PEOPLE[n % 12]} walked from the {PLACES[n // 12 % 10]} to the "
+            f"{PLACES[n // 120 % 10]} today.",
+            "label": "good" if n % 2 else "bad",
+        }
+        for n in range(first, first + count)
+    ]
+
+
+def write(file: Path, rows: list[dict[str, Any]]) -> str:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(file)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("check")
+    (folder / "text.txt").write_text("\n".join(row["text"] for row in reviews(0, 1200)))
+    build_tokenizer(
+        [str(folder / "text.txt")],
+        folder / "tokenizer",
+        TokenizerSettings(vocab_size=200, language="en", allow_smaller=True),
+    )
+    return folder / "tokenizer"
+
+
+def kinds(data: str, **options: Any) -> dict[str, tuple[str, int]]:
+    """Return severity and count of each finding, except the notes about language and labels."""
+    report = check_data([data], CheckSettings(**options))
+    expected = ("language", "labels")
+    return {each.kind: (each.severity, each.count) for each in report.findings if each.kind not in expected}
+
+
+def test_clean_tables_have_no_problems(tmp_path: Path, tokenizer: Path) -> None:
+    train, dev = write(tmp_path / "a.jsonl", reviews(0, 400)), write(tmp_path / "b.jsonl", reviews(400, 100))
+    assert not kinds(train, dev=dev, tokenizer=tokenizer)
+    report = check_data([train], CheckSettings(dev=dev))
+    assert report.texts == 500
+    notes = {each.kind: each.message for each in report.findings}
+    assert notes["language"].startswith("language: English (")
+    assert notes["labels"] == "labels in train: bad 50%, good 50%"
+
+
+@pytest.mark.parametrize("language", ["de", "el", "tr", "hi", "zh", "ja"])
+def test_clean_pages_have_no_problems(language: str) -> None:
+    assert not kinds(str(LANGUAGES / f"{language}.txt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "repair"),
+    [
+        ("Die schöne Tür".encode().decode("cp1252"), ("Ã¶", "ö")),
+        ("it’s".encode().decode("cp1252"), ("â€™", "’")),
+        ("25 °C".encode().decode("latin-1"), ("Â°", "°")),
+        ("Привет".encode().decode("latin-1"), None),
+        ("Το πλοίο".encode().decode("cp1252", "ignore"), None),
+    ],
+)
+def test_mojibake_is_found(text: str, repair: tuple[str, str] | None) -> None:
+    found = repaired_mojibake(text)
+    assert found is not None
+    assert repair is None or found == repair
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ärger über Öl und Übermut, «CAFÉ», „HÖ“, NÃO, IRMÃ, CORAÇÃO, ÂMBITO, Île-de-France, Îlots",
+        "Ünlü İstanbul'da çığlık, şöyle ÖĞÜT; “ÜÇ” — ‘À’, 5 µm, ½, naïve, Ångström, Æsir, Ðe, Ñandú",
+        "Pâté à la “crème”, l’Âge d’or, CHÂTEAU…",
+    ],
+)
+def test_ordinary_words_are_no_mojibake(text: str) -> None:
+    assert repaired_mojibake(text) is None
+
+
+def test_damaged_files_are_found(tmp_path: Path) -> None:
+    text = "Die schöne Tür steht offen. Der Müller hört früh die Vögel.\n"
+    (tmp_path / "a.txt").write_bytes(text.encode("latin-1"))
+    assert kinds(str(tmp_path / "a.txt"))["not-utf-8"] == ("error", 1)
+    (tmp_path / "a.txt").write_bytes(
+        b"\xef\xbb\xbf" + text.encode() + text.encode().decode("cp1252").encode()
+    )
+    assert kinds(str(tmp_path / "a.txt")) == {"mojibake": ("error", 1), "byte-order-mark": ("note", 1)}
+    (tmp_path / "a.txt").write_bytes((text + "x\x07y\nlost \ufffd here\nin\ufeffside\n").encode())
+    assert kinds(str(tmp_path / "a.txt")) == {
+        "replacement-character": ("warning", 1),
+        "control-character": ("warning", 1),
+        "inner-byte-order-mark": ("warning", 1),
+    }
+    (tmp_path / "a.txt").write_text(text, encoding="utf-16")
+    assert kinds(str(tmp_path / "a.txt"))["utf-16"] == ("error", 1)
+    (tmp_path / "a.txt").write_bytes(b"")
+    assert kinds(str(tmp_path / "a.txt")) == {"unreadable": ("error", 1), "no-text": ("error", 0)}
+
+
+def test_duplicates_across_splits_and_conflicting_labels(tmp_path: Path, tokenizer: Path) -> None:
+    train, dev = reviews(0, 200), reviews(200, 50)
+    train += [train[0], {**train[3], "label": "bad"}, {"text": train[4]["text"].upper(), "label": "bad"}]
+    dev += [train[1], train[2]]
+    files = write(tmp_path / "a.jsonl", train), write(tmp_path / "b.jsonl", dev)
+    found = kinds(files[0], dev=files[1], tokenizer=tokenizer)
+    assert found == {
+        "conflicting-labels": ("warning", 1),
+        "train-in-dev": ("error", 2),
+        "duplicates": ("warning", 3),  # the tokenizer lower-cases
+    }
+    assert kinds(files[0], dev=files[1])["duplicates"] == ("note", 2)
+    report = check_data([files[0]], CheckSettings(dev=files[1]))
+    shared = next(each for each in report.findings if each.kind == "train-in-dev")
+    assert shared.location == f"{files[0]}, line 2 and {files[1]}, line 51"
+
+
+def test_many_texts_are_compared_in_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duplicates, "MAX_HASHES", 100)
+    train = write(tmp_path / "a.jsonl", reviews(0, 1000))
+    report = check_data([train], CheckSettings(dev=train))
+    (shared,) = [each for each in report.findings if each.kind == "train-in-dev"]
+    assert "100% of dev (in a sample of one text in 16)" in shared.message
+    assert 20 <= shared.count <= 120
+
+
+def test_labels_and_empty_texts(tmp_path: Path) -> None:
+    train = reviews(0, 400)
+    train[5] |= {"label": "god"}
+    train[7] |= {"label": ""}
+    train[9] |= {"text": " "}
+    dev = [{**row, "label": "neutral"} for row in reviews(500, 3)]
+    found = kinds(write(tmp_path / "a.jsonl", train), dev=write(tmp_path / "b.jsonl", dev))
+    assert found == {
+        "missing-label": ("error", 1),
+        "labels-only-in-dev": ("error", 1),
+        "rare-labels": ("warning", 1),
+        "empty-text": ("warning", 1),
+    }
+    same = [{**row, "label": "good"} for row in train]
+    assert kinds(write(tmp_path / "a.jsonl", same))["one-label"] == ("error", 1)
+    same[0] |= {"label": "bad"}
+    assert kinds(write(tmp_path / "a.jsonl", same))["unbalanced-labels"] == ("warning", 399)
+    numbers = [{**row, "label": number / 7} for number, row in enumerate(train)]
+    assert set(kinds(write(tmp_path / "a.jsonl", numbers))) == {"empty-text"}
+
+
+def test_unknown_characters_and_long_rows(tmp_path: Path, tokenizer: Path) -> None:
+    rows = [*reviews(0, 100), {"text": "漢字 " * 50, "label": "good"}]
+    found = kinds(write(tmp_path / "a.jsonl", rows), tokenizer=tokenizer, max_length=64)
+    assert found["unknown-characters"][0] == "error"
+    assert found["truncated"] == ("note", 1)
+    report = check_data([str(tmp_path / "a.jsonl")], CheckSettings(tokenizer=tokenizer))
+    unknown = next(each for each in report.findings if each.kind == "unknown-characters")
+    assert unknown.example == "字 50, 漢 50"
+    assert unknown.location.endswith("line 101")
+    german = check_data([str(LANGUAGES / "de.txt")], CheckSettings(tokenizer=tokenizer))
+    (finding,) = [each for each in german.findings if each.kind == "tokenizer-language"]
+    assert finding.message == "the tokenizer removes accents and capitals, which German text needs"
+
+
+def test_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("word and word " * 400)
+    assert kinds(str(tmp_path / "a.txt"), vocab_size=8000) == {
+        "no-sentence-ends": ("warning", 1),
+        "too-little-text": ("warning", 1200),
+    }
+    rows = [{"text": row["text"]} for row in reviews(0, 20)]
+    rows.append({"text": " ".join(row["text"] for row in reviews(0, 30_000))})
+    assert kinds(write(tmp_path / "b.jsonl", rows)) == {"giant-document": ("warning", 1)}
+
+
+def test_a_corpus(tmp_path: Path, tokenizer: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(row["text"] for row in reviews(0, 1200)) + "\n漢字\n", "utf-8")
+    build_corpus([str(tmp_path / "a.txt")], tokenizer, tmp_path / "corpus", CorpusSettings(workers=1))
+    assert kinds(str(tmp_path / "corpus")) == {
+        "unknown-characters": ("note", 1),
+        "few-dev-tokens": ("note", 0),
+    }
+    shard = next((tmp_path / "corpus").glob("train-*.arrow"))
+    shard.write_bytes(shard.read_bytes()[:-8])
+    with pytest.raises(InputError, match="checksum differs"):
+        check_data([str(tmp_path / "corpus")])
+
+
+def test_the_command_prints_lines_or_json_and_its_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clean = write(tmp_path / "a.jsonl", reviews(0, 100))
+    assert run_command(app, ["check", clean]) == ExitStatus.DONE
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "100 rows and documents checked: 0 errors, 0 warnings, 2 notes"
+    )
+    spoiled = write(tmp_path / "b.jsonl", [*reviews(0, 100), {"text": "The dog slept.", "label": None}])
+    assert run_command(app, ["check", spoiled]) == 4
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[0] == (
+        f"error: 1 row without a label; in {spoiled}, line 101; label or remove them; --on-error skip of "
+        "finetune leaves them out"
+    )
+    assert captured.err.endswith(
+        f"albertine: {spoiled}: 1 error, 0 warnings, 2 notes; fix the errors first\n"
+    )
+    assert run_command(app, ["check", spoiled, "--json"]) == ExitStatus.PROBLEMS_FOUND
+    report = json.loads(capsys.readouterr().out)
+    assert (report["texts"], report["errors"], report["warnings"], report["notes"]) == (101, 1, 0, 2)
+    assert report["findings"][0]["kind"] == "missing-label"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.csv"], "nothing.csv: no such file or folder"),
+        (["a.jsonl", "--text", "txt"], "no column txt (did you mean text?)"),
+        (["a.jsonl", "--label", "stars"], "no column stars"),
+        (["a.jsonl", "--dev", "a.txt"], "--dev a.txt: not a table"),
+        (["a.jsonl", "--tokenizer", "none"], "none: no such folder"),
+        ([], "no text: name a file"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.jsonl", reviews(0, 10))
+    assert run_command(app, ["check", *arguments]) == ExitStatus.BAD_INPUT
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
