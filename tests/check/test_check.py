@@ -255,3 +255,14 @@ def test_wrong_arguments_are_refused_in_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_tables_without_column_names_and_with_several_text_columns(tmp_path: Path) -> None:
+    rows = reviews(0, 40)
+    table = tmp_path / "rows.tsv"
+    table.write_text("".join(f"{row['label']}\tday {n}\t{row['text']}\n" for n, row in enumerate(rows)))
+    assert kinds(str(table), text="3", label="1", header=False) == {}
+    table.write_text(table.read_text() + f"bad\tday 1\t{rows[1]['text']}\nbad\tday 2\t{rows[1]['text']}\n")
+    found = kinds(str(table), text="2,3", label="1", header=False)
+    assert found == {"conflicting-labels": ("error", 1), "duplicates": ("warning", 1)}
+    assert kinds(str(table), text="3", label="1", header=False)["duplicates"] == ("warning", 2)

@@ -1,8 +1,8 @@
 """Reads rows of tables and documents of text sources as items to check."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from albertine.check.encoding import EncodingCheck
 from albertine.check.findings import DataItem
@@ -10,6 +10,7 @@ from albertine.check.settings import CheckSettings
 from albertine.tasks.formats.tables import (
     TABLE_SUFFIXES,
     RowError,
+    TableRow,
     checked_text,
     data_suffix,
     describe_value,
@@ -40,9 +41,19 @@ def table_items(
     required = [*text_columns, *([settings.label] if settings.label else [])]
     if settings.label:
         options[settings.label] = "--label"
-    for row in read_rows(source, errors, required, options, [label]):
+    rows = read_rows(
+        source,
+        errors,
+        required,
+        options,
+        [label],
+        joinable_columns=text_columns,
+        label_column=label,
+        header=settings.header,
+    )
+    for row in rows:
         try:
-            texts = tuple(_text(row.cells, column) for column in text_columns)
+            texts = tuple(_text(row, column) for column in text_columns)
             label_text = _label(row.cells.get(label))
         except RowError as error:
             errors.record(f"{row.location}: {error}")
@@ -52,8 +63,10 @@ def table_items(
         yield DataItem(row.location, texts, label_text, split, sentences, has_label=label in row.cells)
 
 
-def _text(cells: Mapping[str, Any], column: str) -> str:
-    value = cells.get(column)
+def _text(row: TableRow, column: str) -> str:
+    if column in row.joined:
+        return row.text(column)
+    value = row.cells.get(column)
     if value is None:
         return ""
     if not isinstance(value, str):

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albertine.settings import Settings, setting
+from albertine.tasks.settings import HEADER_HELP
 
 
 @dataclass(frozen=True)
 class CheckSettings(Settings):
     """Settings of a check of data."""
 
-    text: str = setting("text", "Column of the text, in a table.")
+    text: str = setting("text", "Column of the text, in a table, or several, as in title,body.")
     text_pair: str | None = setting(None, "Column of the second text.")
     label: str | None = setting(None, "Column of the label; by default `label`, if there is one.")
+    header: bool = setting(True, HEADER_HELP)
     dev: str | None = setting(None, "Table of the dev examples, to compare with DATA.")
     tokenizer: Path | None = setting(
         None,
