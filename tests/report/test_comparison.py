@@ -130,6 +130,7 @@ def test_the_page_has_all_runs(tmp_path: Path, names: str) -> None:
     assert "first 6 runs" in html
     assert ("numbers of their rows" in html) == (names != "short")
     assert "All settings are the same." in html
+    assert 'class="facts' not in html
 
 
 def test_of_other_kinds_and_tasks_nothing_is_compared(tmp_path: Path) -> None:

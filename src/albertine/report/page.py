@@ -66,6 +66,8 @@ class Page:
     def _key_figures_html(self) -> str:
         """Return the key figures as tiles, in rows without gaps: one row, or two of the same length."""
         count = len(self.key_figures)
+        if not count:
+            return ""
         notes = [f"<small>{escape(note)}</small>" if note else "" for note in self.notes] or [""] * count
         tiles = "".join(
             f'<div class="fact"><b>{escape(value)}</b>{escape(name)}{note}</div>'
