@@ -92,6 +92,31 @@ def test_relative_links_exist(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_links_to_lines_are_of_definitions() -> None:
+    links = re.findall(
+        r"\[`(\w+)`\]\((\.\./src/[^)#]+)#L(\d+)\)",
+        (ROOT / "docs" / "explained.md").read_text(encoding="utf-8"),
+    )
+    assert len(links) > 15
+    for name, file, number in links:
+        lines = (ROOT / "docs" / file).read_text(encoding="utf-8").splitlines()
+        definitions = [n for n, line in enumerate(lines, 1) if re.match(rf"(class|def) {name}\b", line)]
+        assert definitions == [int(number)], f"{name} is in line {definitions} of {file}, not {number}"
+
+
+def test_the_code_of_the_explanation_runs() -> None:
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "explained.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(code, {})
+    count, plan, *layers = output.getvalue().splitlines()
+    assert int(count) > 10_000_000
+    assert plan.count("attention=0, ffn=0") == 3
+    assert len(layers) == 13
+
+
 def test_the_drawing_of_the_front_page_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     from front_drawing import DESCRIPTION, file_names, site_drawing
