@@ -42,6 +42,8 @@ class Stream(IntEnum):
     REPORT_CARD_EXAMPLES = 14
     TEXT_FRACTION = 15
     REPORT_SENTENCES = 16
+    REPORT_EXAMPLES = 17
+    REPORT_DECISIONS = 18
 
 
 def random_bits(*key: Any) -> RandomBits:

@@ -1,6 +1,7 @@
 """Tests that the predictions on dev are kept beside a model, of bounded size, and recognized."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ from tests.task_fixtures import with_train_settings
 
 from albertine.finetune import dev_outcomes
 from albertine.finetune import finetune as finetune_module
-from albertine.finetune.dev_outcomes import predict_dev, predict_dev_of_run, sampled
+from albertine.finetune.dev_outcomes import decision_columns, predict_dev, predict_dev_of_run, sampled
 from albertine.finetune.dev_predictions import DEV_PREDICTIONS_FILE, read_dev_predictions
 from albertine.finetune.finetune import finetune
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneSettings
+from albertine.report.run_predictions import dev_predictions, run_settings
+from albertine.tasks.outcomes import Decision, Outcome
 
 
 @pytest.fixture
@@ -43,7 +46,33 @@ def test_finetuning_writes_what_the_model_predicts(
 
     monkeypatch.setattr(finetune_module, "predict_dev", not_again)
     finetune(checkpoint, tmp_path / "run", settings)
-    assert predict_dev_of_run(tmp_path / "run", settings) == predictions
+    assert predict_dev_of_run(tmp_path / "run", tmp_path / "run", settings) == predictions
+
+
+def test_a_report_predicts_the_examples_that_the_run_held_out(
+    checkpoint: Path, settings: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = replace(settings, dev=None, held_out=0.2, seeds=2)
+    finetune(checkpoint, tmp_path / "runs", settings)
+    held_out = {example.example_id for example, _ in prepare_task(str(checkpoint), settings).dev}
+    run = tmp_path / "runs" / "seed-1"  # its own seed would select other examples
+    predictions = dev_predictions(run, run, run_settings(run))
+    assert predictions is not None
+    assert set(predictions.examples.ids) == held_out
+
+    (run / DEV_PREDICTIONS_FILE).unlink()
+    data = Path(str(settings.data))
+    header, *rows = data.read_text().splitlines(keepends=True)
+    data.write_text("".join([header, *reversed(rows)]))
+    assert dev_predictions(run, run, run_settings(run)) is None
+    assert "not the examples that the run held out" in capsys.readouterr().err
+
+
+def test_a_part_of_the_choices_is_random() -> None:
+    outcome = Outcome("", "", (), 0.0, 0.0, tuple(Decision("a", "a", 1.0, n % 2 == 0) for n in range(40)))
+    columns = decision_columns([outcome] * (2 * dev_outcomes.MAX_DECISIONS // 40))
+    assert len(columns.is_right) == dev_outcomes.MAX_DECISIONS
+    assert sum(columns.is_right) / len(columns.is_right) == pytest.approx(0.5, abs=0.01)
 
 
 def test_predictions_of_another_model_are_ignored(
@@ -76,12 +105,13 @@ def test_a_large_dev_is_sampled(
     finetune(checkpoint, tmp_path / "run", settings)
     dev = prepare_task(str(checkpoint), settings).dev
     monkeypatch.setattr(dev_outcomes, "MAX_EXAMPLES", 25)
-    assert len(sampled(dev)) == 20  # every third one
+    assert len(sampled(dev)) == 25
+    assert sampled(dev) == sampled(dev)
     monkeypatch.setattr(dev_outcomes, "MAX_CHARACTERS", 1)
     assert len(sampled(dev)) == 1  # at least one
     monkeypatch.undo()
     monkeypatch.setattr(dev_outcomes, "MAX_EXAMPLES", 25)
     monkeypatch.setattr(dev_outcomes, "MAX_DECISIONS", 7)
     predictions = predict_dev(tmp_path / "run", dev, "cpu")
-    assert (predictions.num_scored, predictions.num_dev) == (20, 60)
+    assert (predictions.num_scored, predictions.num_dev) == (25, 60)
     assert len(predictions.decisions.expected) == 7

@@ -108,7 +108,7 @@ def test_predict_streams_rows(reviews_model: Path, tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr("albertine.inference.predict.read_split", counting_read_split)
 
-    def recording_writer(predictions: Any, stream: Any, columns: tuple[str, ...]) -> int:
+    def recording_writer(predictions: Any, stream: Any, columns: Any, list_separator: str) -> int:
         count = 0
         for count, _ in enumerate(predictions, start=1):
             rows_ahead.append(rows_read - count)

@@ -14,6 +14,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
 from albertine.settings import read_settings_file
 from albertine.train import duration
+from albertine.train.distributed import Distributed
 from albertine.train.settings import PretrainTrainSettings
 from albertine.train.trainer import Trainer
 
@@ -50,7 +51,7 @@ def test_minutes_become_steps_that_a_resumed_run_keeps(
 def test_the_mean_speed_is_that_of_all_stages(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def seconds_per_token(trainer: Trainer, step: int) -> float:
+    def seconds_per_token(trainer: Trainer, step: int, distributed: Distributed) -> float:
         trainer.time_step(step)
         return 0.001 if step < 0.25 * duration.TRIAL_STEPS else 0.002
 

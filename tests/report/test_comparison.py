@@ -16,6 +16,7 @@ from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report.compared_runs import compare_runs
 from albertine.report.comparison_page import comparison_page, score_table
+from albertine.report.comparison_table import show_comparison
 from albertine.settings import Settings, settings_to_toml
 from albertine.train.settings import PretrainTrainSettings
 
@@ -109,6 +110,32 @@ def test_differences_are_paired_over_the_seeds(tmp_path: Path) -> None:
     assert rows[0][1] == "70.0 (60.0 to 80.0, 5 seeds)"
     assert rows[0][-1] == ""
     assert rows[1][-1].startswith("+3.6 (95%: ")
+
+
+def test_other_held_out_examples_have_no_difference(tmp_path: Path) -> None:
+    folders = [
+        write_finetuning(tmp_path / "a", {0: 0.5, 1: 0.6, 2: 0.7}),
+        write_finetuning(tmp_path / "b", {1: 0.7, 2: 0.8, 3: 0.9}),
+    ]
+    for folder in folders:
+        for file in folder.glob("*/settings.toml"):
+            file.write_text(
+                file.read_text().replace("# data = (text in quotes; not set)", 'data = "rows.csv"')
+            )
+    comparison = compare_runs(folders)
+    assert "the seed, which selects the held-out examples" in comparison.warnings[0]
+    assert comparison.difference(comparison.runs[1]) is None
+
+
+def test_another_device_measures_the_same(tmp_path: Path) -> None:
+    runs = [write_pretraining(tmp_path / device, 4.5, device=device) for device in ("cpu", "cuda")]
+    assert compare_runs(runs).warnings == ["one seed for each: a small difference can be chance"]
+
+
+def test_brackets_in_names_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [write_pretraining(tmp_path / name, 4.5, corpus=f"[b]{name}") for name in ("a[b]", "x[")]
+    show_comparison(compare_runs(runs), as_json=False)
+    assert "a[b]" in capsys.readouterr().out.replace("\n", "")
 
 
 def test_of_a_sweep_only_the_best_run_counts(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from albertine import progress
+from albertine.atomic import refuse_existing_file
 from albertine.cli.application import CHECKPOINTS, MODELS, JsonFlag, app, report_unfinished_runs
 from albertine.command import (
     DEFAULT_OPTIONS,
@@ -175,7 +176,7 @@ def compare(
         first: A run, or the folder of runs with several seeds: --out of pretrain or finetune.
         second: Another one of the same kind.
         more: More runs.
-        out: Also write the comparison, with overlaid curves, as a page to this file (.html).
+        out: Also write the comparison, with overlaid curves, as a page to this new file (.html).
     """
     from albertine.report.compared_runs import compare_runs
     from albertine.report.comparison_page import comparison_page
@@ -184,6 +185,8 @@ def compare(
     options.read_settings(NoSettings)
     if out is not None and out.suffix != ".html":
         raise InputError(f"--out {out}: the page is HTML; give a file name that ends in .html")
+    if out is not None:
+        refuse_existing_file(out)
     comparison = compare_runs([first, second, *more])
     if out is not None:
         comparison_page(comparison).write(out)

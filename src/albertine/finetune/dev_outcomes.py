@@ -4,14 +4,16 @@ Of a large dev a sample is scored, so that time, memory and the size of the file
 """
 
 import heapq
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from albertine import progress
 from albertine.checksums import file_checksum
 from albertine.engines.selection import prepare_engine
+from albertine.errors import InputError
 from albertine.finetune.dev_predictions import (
     ConstantResult,
     DecisionColumns,
@@ -20,9 +22,11 @@ from albertine.finetune.dev_predictions import (
     WorstError,
     WorstText,
 )
+from albertine.finetune.finetuning import samples_digest
 from albertine.finetune.prepare import encode_examples, train_and_dev_examples
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.load import load_checkpoint
+from albertine.randomness import Stream, random_bits
 from albertine.settings.engine import EngineOptions
 from albertine.tasks.checkpoint_card import read_card
 from albertine.tasks.encoding_counts import EncodingCounts
@@ -30,10 +34,10 @@ from albertine.tasks.examples import Example
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.registry import create_task_type, find_task
 from albertine.tasks.scorer import Scorer
-from albertine.tasks.sequences import EncodedExample
+from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.types.task_type import Prediction, TaskType
 from albertine.text.tokenizer import load_tokenizer
-from albertine.train.checkpoints import MODEL_FILE
+from albertine.train.checkpoints import MODEL_FILE, CheckpointStore
 
 MAX_EXAMPLES = 10_000
 MAX_CHARACTERS = 8_000_000  # of the texts of the examples
@@ -79,21 +83,50 @@ def predict_dev(
     )
 
 
-def predict_dev_of_run(folder: Path, settings: FinetuneSettings) -> DevPredictions:
-    """Return the predictions on dev of a model, from the data in the settings of its run."""
+def predict_dev_of_run(folder: Path, run: Path, settings: FinetuneSettings) -> DevPredictions:
+    """Return the predictions on dev of a model, from the data in the settings of its run.
+
+    Raises `InputError` if these are not the examples that the run held out.
+
+    Args:
+        folder: folder of the model.
+        run: folder of the run that trained it.
+        settings: settings of the run, with the seed that selected its held-out examples.
+    """
     model = load_checkpoint(folder)
     card = read_card(folder, model.settings, model.head_settings, model.label_names)
     tokenizer = load_tokenizer(folder, model.settings.vocab_size)
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
     _, dev = train_and_dev_examples(find_task(card.task), settings)
-    return predict_dev(folder, list(zip(dev, encode_examples(task_type, tokenizer, dev, "dev"), strict=True)))
+    encoded = encode_examples(task_type, tokenizer, dev, "dev")
+    _check_held_out(run, [sample for example in encoded for sample in example.samples], settings)
+    return predict_dev(folder, list(zip(dev, encoded, strict=True)))
+
+
+def _check_held_out(run: Path, samples: Sequence[TaskSample], settings: FinetuneSettings) -> None:
+    """Raise `InputError` unless these are the samples that a run held out."""
+    checkpoint = CheckpointStore(run, 1).newest_valid()
+    fingerprint = checkpoint.state.get("data_fingerprint") if checkpoint else None
+    known = fingerprint.get("held_out_sha256") if isinstance(fingerprint, dict) else None
+    if known is None:
+        raise InputError(f"{run}: has no checkpoint, which tells what it held out")
+    if known != samples_digest(samples):
+        raise InputError(f"{settings.dev or settings.data}: not the examples that the run held out")
 
 
 def sampled(dev: Sequence[tuple[Example, EncodedExample]]) -> Sequence[tuple[Example, EncodedExample]]:
-    """Return all examples, or every n-th one if they are too many or too long."""
+    """Return all examples, or a random part of them, in order, if they are too many or too long."""
     num_characters = sum(example.length for example, _ in dev)
-    step = max(1, math.ceil(len(dev) / MAX_EXAMPLES), math.ceil(num_characters / MAX_CHARACTERS))
-    return dev[:: min(step, len(dev))]
+    share = min(1.0, MAX_EXAMPLES / max(1, len(dev)), MAX_CHARACTERS / max(1, num_characters))
+    return [dev[index] for index in _random_part(len(dev), int(share * len(dev)), Stream.REPORT_EXAMPLES)]
+
+
+def _random_part(total: int, count: int, stream: Stream) -> list[int]:
+    """Return `count` of the numbers below `total`, at least one, in order; the same ones in every call."""
+    if count >= total:
+        return list(range(total))
+    order = np.argsort(random_bits(0, stream, np.arange(total)), kind="stable")
+    return [int(index) for index in np.sort(order[: max(1, count)])]
 
 
 def _predictions(
@@ -135,9 +168,10 @@ def _numbers(numbers: Iterable[float | None]) -> list[float]:
 
 
 def decision_columns(outcomes: Sequence[Outcome]) -> DecisionColumns:
-    """Return the choices of outcomes; every n-th one if there are more than `MAX_DECISIONS`."""
+    """Return the choices of outcomes, or a random part of them if there are more than `MAX_DECISIONS`."""
     decisions: list[Decision] = [decision for outcome in outcomes for decision in outcome.decisions]
-    decisions = decisions[:: max(1, math.ceil(len(decisions) / MAX_DECISIONS))]
+    kept = _random_part(len(decisions), MAX_DECISIONS, Stream.REPORT_DECISIONS)
+    decisions = [decisions[index] for index in kept]
     names = {name for decision in decisions for name in (decision.expected, decision.predicted)}
     index_by_name = {name: index for index, name in enumerate(sorted(names))}
     return DecisionColumns(

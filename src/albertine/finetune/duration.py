@@ -48,14 +48,13 @@ def with_measured_steps(
     # Without a number of steps, the batch size is that for the amount of data.
     trial = with_defaults(replace(settings, train=replace(settings.train, minutes=None)))
     trial = replace(trial, train=duration.trial_settings(trial.train))
-    steps = None
-    if distributed.is_main:
-        steps = next(filter(None, map(duration.stored_steps, runs)), None)
-    steps = distributed.broadcast(steps)
+    steps = distributed.broadcast(
+        distributed.run_on_main(lambda: next(filter(None, map(duration.stored_steps, runs)), None))
+    )
     if steps is None:
         with TemporaryDirectory() as folder, progress.quiet_output():
             trainer = build_trainer(Path(folder), trial, data, distributed, can_collapse=False)
-            token_seconds = duration.seconds_per_token(trainer, 0)
+            token_seconds = duration.seconds_per_token(trainer, 0, distributed)
         batch_size, every = trial.train.batch_size or 1, settings.train.evaluate_every
         steps = distributed.broadcast(_steps_that_fit(minutes, batch_size, every, data, token_seconds))
     train = replace(settings.train, minutes=None, steps=steps, batch_size=trial.train.batch_size)

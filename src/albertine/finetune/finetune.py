@@ -133,9 +133,9 @@ def finetune(
         if baseline := evaluate_baseline(data, _known_baseline(out, results.best.metrics)):
             advice = baseline_advice(baseline.metrics, results.best, data, base_settings)
             results = replace(results, baseline=baseline, baseline_advice=advice)
+        results.write(out)
         if read_dev_predictions(out) is None:
             predict_dev(out, data.dev, settings.device).write(out)
-        results.write(out)
         return results
 
 

@@ -46,13 +46,13 @@ def with_measured_steps(
     if minutes is None:
         return settings
     duration.check_length(settings, settings.train)
-    steps = distributed.broadcast(duration.stored_steps(run) if distributed.is_main else None)
+    steps = distributed.broadcast(distributed.run_on_main(lambda: duration.stored_steps(run)))
     if steps is None:
         trial = _trial_settings(settings, distributed)
         trial = resolved_settings(trial, corpus, init_settings, distributed.world_size)
         with TemporaryDirectory() as folder, progress.quiet_output():
             trainer = build_trainer(Path(folder), trial, corpus, init_model, distributed)
-            token_seconds = _mean_seconds_per_token(trainer, trial)
+            token_seconds = _mean_seconds_per_token(trainer, trial, distributed)
         steps = distributed.broadcast(_steps_that_fit(minutes, settings.train, token_seconds))
     return replace(settings, train=_with_steps(settings.train, steps))
 
@@ -75,10 +75,10 @@ def _trial_settings(settings: PretrainSettings, distributed: Distributed) -> Pre
     return replace(settings, workers=0, train=replace(train, batch_tokens=min(train.batch_tokens, largest)))
 
 
-def _mean_seconds_per_token(trainer: Trainer, trial: PretrainSettings) -> float:
+def _mean_seconds_per_token(trainer: Trainer, trial: PretrainSettings, distributed: Distributed) -> float:
     """Return the mean time of a token over the run, whose stages differ in depth, length or masking."""
     return sum(
-        share * duration.seconds_per_token(trainer, math.ceil(start * trial.train.steps))
+        share * duration.seconds_per_token(trainer, math.ceil(start * trial.train.steps), distributed)
         for start, share in _stages(trial)
     )
 

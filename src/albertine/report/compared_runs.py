@@ -14,15 +14,17 @@ from albertine.paired_statistics import PairedDifference, paired_difference
 from albertine.settings.schema import display_text
 from albertine.tasks.metrics.display import shown_metrics
 from albertine.tasks.registry import find_task, primary_metric
+from albertine.tasks.task import is_folder
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
 PRETRAINING_SCORES = ("mlm_loss", "mlm_accuracy", "pair_loss", "pair_accuracy")
 # Runs that differ in one of these are measured on other held-out samples, or on other examples.
-_SETTINGS_OF_MEASUREMENT = (
-    "corpus", "objective.", "curriculum.length", "curriculum.mlm_probability", "train.evaluate_tokens",
-    "model.vocab_size", "data", "dev", "held_out", "sequence.",
-)  # fmt: skip
+_SETTINGS_OF_MEASUREMENT = {
+    "corpus", "curriculum.length", "curriculum.mlm_probability", "train.evaluate_tokens", "model.vocab_size",
+    "data", "dev", "held_out",
+}  # fmt: skip
+_TABLES_OF_MEASUREMENT = ("objective.", "sequence.")
 _SETTINGS_OF_SEEDS = {"seeds", "train.seed"}
 
 
@@ -55,6 +57,14 @@ class ComparedRun:
     tokens: int
     seconds: float
 
+    @property
+    def holds_out_examples(self) -> bool:
+        """Whether the examples for evaluation are a part of the data, which the first seed selects."""
+        data = self.settings.get("data")
+        if self.task is None or data is None or self.settings.get("dev") is not None:
+            return False
+        return not (find_task(self.task).is_official and is_folder(str(data)))
+
 
 @dataclass(frozen=True)
 class RunComparison:
@@ -74,14 +84,21 @@ class RunComparison:
         """Names of the scores that all runs have."""
         return [name for name in self.runs[0].scores if all(name in run.scores for run in self.runs)]
 
+    @property
+    def _has_one_dev(self) -> bool:
+        """Whether all runs hold out the same examples, as far as the seed decides it."""
+        first_seeds = {min(run.seeds) for run in self.runs if run.holds_out_examples}
+        return len(first_seeds) <= 1
+
     def difference(self, run: ComparedRun) -> PairedDifference | None:
         """Return how much a run's task score is above that of the first run, over the same seeds.
 
-        None for the first run, for pre-training, and if the runs have fewer than two seeds in common.
+        None for the first run, for pre-training, if the runs have fewer than two seeds in common, and if they
+        hold out different examples.
         """
         first = self.runs[0]
         common = [seed for seed in run.seeds if seed in first.seeds]
-        if run is first or not run.task_scores or len(common) < 2:
+        if run is first or not run.task_scores or len(common) < 2 or not self._has_one_dev:
             return None
         by_seed, first_by_seed = (
             dict(zip(compared.seeds, compared.task_scores, strict=True)) for compared in (run, first)
@@ -93,8 +110,12 @@ class RunComparison:
         """What a reader of the scores has to know."""
         warnings = []
         measured_otherwise = [
-            key for key in self.differing_settings if key.startswith(_SETTINGS_OF_MEASUREMENT)
+            key
+            for key in self.differing_settings
+            if key in _SETTINGS_OF_MEASUREMENT or key.startswith(_TABLES_OF_MEASUREMENT)
         ]
+        if not self._has_one_dev:
+            measured_otherwise.append("the seed, which selects the held-out examples")
         if measured_otherwise:
             warnings.append(
                 f"the scores are not of the same samples, because the runs differ in "
@@ -169,7 +190,7 @@ def _read_run(name: str) -> ComparedRun:
         runs = _one_per_seed(results)
         seeds, metrics = [run.seed for run in runs], [run.metrics for run in runs]
     else:
-        seeds = [_value_at(source.values, "train.seed")]
+        seeds = [_value_at(source.values, "train.seed") or 0]
         metrics = [_last_scores(lines) if task is None else _best_scores(lines, task)]
     shown = [name for name in shown_metrics(metrics[0]) if all(name in row for row in metrics)]
     return ComparedRun(
@@ -231,6 +252,7 @@ def _best_scores(lines: Sequence[MetricsLine], task: str) -> dict[str, float]:
 
 def _value_at(values: Mapping[str, Any], key: str) -> Any:
     """Return the value of a dotted key; None if it is missing."""
+    value: Any = values
     for part in key.split("."):
-        values = values.get(part, {})
-    return None if values == {} else values
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

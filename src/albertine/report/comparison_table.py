@@ -1,5 +1,7 @@
 """Prints a comparison of runs, as tables or as JSON."""
 
+from rich.markup import escape
+
 from albertine import progress
 from albertine.report.compared_runs import RunComparison
 from albertine.report.comparison_page import score_table, setting_text
@@ -15,13 +17,13 @@ def show_comparison(comparison: RunComparison, *, as_json: bool) -> None:
     header, rows = score_table(comparison)
     table = result_table(*header)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console.print(table)
     differing = comparison.differing_settings
     if differing:
-        table = result_table("setting", *(run.name for run in comparison.runs))
+        table = result_table("setting", *(escape(run.name) for run in comparison.runs))
         for key, values in differing.items():
-            table.add_row(key, *map(setting_text, values))
+            table.add_row(key, *(escape(setting_text(value)) for value in values))
         console.print()
         console.print(table)
     else:

@@ -37,7 +37,7 @@ def finetuning_page(run: Path) -> Page:
     scores = results.median if results else _best_dev_scores(run, card)
     charted_run = run / results.best_run if results else run
     settings = run_settings(charted_run)
-    predictions = dev_predictions(run, settings)
+    predictions = dev_predictions(run, charted_run, settings)
     columns = comparison_columns(scores, results.baseline if results else None, predictions)
     task_type = TASK_TYPES[card.type_name]
     sections = [

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from albertine import progress
 from albertine.errors import InputError
 from albertine.settings import Settings
+from albertine.train.distributed import Distributed
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 from albertine.train.settings import TrainerSettings
 from albertine.train.trainer import Trainer
@@ -46,8 +47,8 @@ def stored_steps(run: Path) -> int | None:
     """Return the number of steps of a run that has begun; None if it has not."""
     if not (run / SETTINGS_FILE).exists():
         return None
-    train: Mapping[str, Any] = read_run_settings(run).values.get("train", {})
-    steps = train.get("steps")
+    train = read_run_settings(run).values.get("train")
+    steps = train.get("steps") if isinstance(train, Mapping) else None
     if not isinstance(steps, int) or steps < 1:
         raise InputError(
             f"{run / SETTINGS_FILE}: has no train.steps; restore the file, or give another --out"
@@ -60,13 +61,18 @@ def trial_settings(train: S) -> S:
     return replace(train, minutes=None, steps=TRIAL_STEPS, lr=0.0, warmup=0)
 
 
-def seconds_per_token(trainer: Trainer, step: int) -> float:
-    """Return the median time of a token in a few steps, after one that prepares kernels."""
+def seconds_per_token(trainer: Trainer, step: int, distributed: Distributed) -> float:
+    """Return the median time of a token in a few steps, after one that prepares kernels.
+
+    The main process decides after how many steps all processes stop, because a step needs all of them.
+    """
     trainer.time_step(step)
     speeds: list[float] = []
-    started = time.monotonic()
-    while len(speeds) < _MIN_TIMED_STEPS or time.monotonic() - started < _TIMED_SECONDS:
+    started, is_done = time.monotonic(), False
+    while not is_done:
         speeds.append(trainer.time_step(step))
+        is_enough = len(speeds) >= _MIN_TIMED_STEPS and time.monotonic() - started >= _TIMED_SECONDS
+        is_done = distributed.broadcast(is_enough)
     return 1 / median(speeds)
 
 
