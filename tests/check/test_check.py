@@ -257,6 +257,26 @@ def test_wrong_arguments_are_refused_in_one_line(
     assert error.count("\n") == 1
 
 
+def test_labels_are_those_of_fine_tuning(tmp_path: Path) -> None:
+    texts = [row["text"] for row in reviews(0, 40)]
+    rows: list[dict[str, Any]]
+    rows = [{"text": text, "label": (" good", "good", "bad")[n % 3]} for n, text in enumerate(texts)]
+    findings = check_data([write(tmp_path / "a.jsonl", rows)], CheckSettings()).findings
+    assert [finding.message for finding in findings if finding.kind == "labels"] == [
+        "labels in train: good 68%, bad 32%"
+    ]
+    rows = [{"text": text, "label": ["a", "b"][: n % 2 + 1]} for n, text in enumerate(texts)]
+    assert kinds(write(tmp_path / "b.jsonl", rows)) == {}
+    table = tmp_path / "c.csv"
+    table.write_text("text,a,b\n" + "".join(f"{text},{n % 2},1\n" for n, text in enumerate(texts)))
+    assert kinds(str(table), label="a,b") == {}
+
+
+def test_words_in_capitals_are_no_damage() -> None:
+    assert repaired_mojibake("\u00abAMANH\u00c3\u00bb disse ela.") is None
+    assert repaired_mojibake("f\u00c3\u00bcr") == ("\u00c3\u00bc", "\u00fc")
+
+
 def test_tables_without_column_names_and_with_several_text_columns(tmp_path: Path) -> None:
     rows = reviews(0, 40)
     table = tmp_path / "rows.tsv"

@@ -22,6 +22,7 @@ from albertine.demo.page import _probe_blocks
 from albertine.demo.run import _prepare_folder
 from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import DemoWorkspace
+from albertine.errors import InputError
 from albertine.model.parameter_counts import count_parameters
 from albertine.train import parallel_runs
 
@@ -189,7 +190,21 @@ def test_a_demo_killed_in_its_first_moments_starts_again(tmp_path: Path) -> None
     out.mkdir()
     (out / ".demo.toml.0123abcd.partial").write_text("half")
     _prepare_folder(out, DemoSettings())
-    assert [file.name for file in out.iterdir()] == ["demo.toml"]
+    assert sorted(file.name for file in out.iterdir()) == ["demo.toml", "results"]
+
+
+def test_a_demo_of_another_version_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    _prepare_folder(out, DemoSettings())
+    (out / "albert").mkdir()
+    _prepare_folder(out, DemoSettings())
+    plan_file = out / "results" / "plan"
+    plan_file.write_text("1")
+    with pytest.raises(InputError, match="a demo of another version of Albertine"):
+        _prepare_folder(out, DemoSettings())
+    plan_file.unlink()
+    with pytest.raises(InputError, match="a demo of another version of Albertine"):
+        _prepare_folder(out, DemoSettings())
 
 
 @pytest.mark.slow

@@ -16,8 +16,11 @@ _CONTINUATION = "".join(
     )
 )
 _CLASS = f"[{re.escape(_CONTINUATION)}]"
-# "Ã¼" for ü, "Â°" for °, "â€œ" for a quotation mark, or two characters of any script in a row.
-_MOJIBAKE = re.compile(f"(?:[ÃÂ]{_CLASS}|â[\u20ac\u201a\u201e]{_CLASS}|(?:[Ä-ßà-ô]{_CLASS}{{1,3}}){{2,}})+")
+# "Ã¼" for ü, "Â°" for °, "â€œ" for a quotation mark, or two characters of any script in a row. After a
+# capital, Ã may be the last letter of a word in capitals: AMANHÃ».
+_MOJIBAKE = re.compile(
+    f"(?:(?<![A-ZÀ-Þ])[ÃÂ]{_CLASS}|â[\u20ac\u201a\u201e]{_CLASS}|(?:[Ä-ßà-ô]{_CLASS}{{1,3}}){{2,}})+"
+)
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1b\x7f-\x84\x86-\x9f]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"

@@ -7,6 +7,7 @@ from typing import Literal
 from albertine.check.encoding import EncodingCheck
 from albertine.check.findings import DataItem
 from albertine.check.settings import CheckSettings
+from albertine.tasks.formats.cells import parse_label, parse_label_columns
 from albertine.tasks.formats.tables import (
     TABLE_SUFFIXES,
     RowError,
@@ -47,14 +48,14 @@ def table_items(
         required,
         options,
         [label],
-        joinable_columns=text_columns,
+        joinable_columns=[*text_columns, label],
         label_column=label,
         header=settings.header,
     )
     for row in rows:
         try:
             texts = tuple(_text(row, column) for column in text_columns)
-            label_text = _label(row.cells.get(label))
+            label_text = _label(row, label)
         except RowError as error:
             errors.record(f"{row.location}: {error}")
             continue
@@ -74,14 +75,16 @@ def _text(row: TableRow, column: str) -> str:
     return checked_text(value)
 
 
-def _label(value: object) -> str | None:
-    if value is None or value == "":
+def _label(row: TableRow, column: str) -> str | None:
+    """Return the label of a row as fine-tuning reads it, or several labels as one text; None for none."""
+    if column in row.joined:
+        return ", ".join(parse_label_columns(row, row.joined[column])) or None
+    value = row.cells.get(column)
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
         return None
-    if isinstance(value, str):
-        return checked_text(value)
-    if isinstance(value, int | float):
-        return str(value)
-    raise RowError(f"label {describe_value(value)}, expected a text or a number")
+    if isinstance(value, list):
+        return ", ".join(map(parse_label, value)) or None
+    return parse_label(value)
 
 
 def document_items(

@@ -14,6 +14,8 @@ from albertine.text.settings import TokenizerSettings
 from albertine.train.settings import OptimizerName, PretrainTrainSettings
 from albertine.world.settings import WorldSettings
 
+# Raised when the steps, models or hyperparameters change, so that an older demo is not continued with others.
+PLAN_NUMBER = "2"
 BASE_MODEL = MODEL_PRESETS["demo"]
 # On the small vocabulary of the little world, more and narrower heads reach better scores.
 WORLD_HEADS = 8

@@ -10,6 +10,7 @@ from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.demo.commands import next_commands
 from albertine.demo.page import demo_page
+from albertine.demo.plan import PLAN_NUMBER
 from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import RESULTS_FOLDER, DemoWorkspace
 from albertine.device import has_fast_bf16
@@ -19,7 +20,7 @@ from albertine.report.write import REPORT_FILE
 from albertine.settings import build_settings, read_settings_file, settings_to_toml
 from albertine.text.sources import find_sources
 
-_SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE = "demo.toml", "demo.lock", "elapsed"
+_SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE, _PLAN_FILE = "demo.toml", "demo.lock", "elapsed", "plan"
 _EXPECTED_MINUTES = 7
 
 
@@ -73,6 +74,9 @@ def _prepare_folder(out: Path, settings: DemoSettings) -> None:
     is_started = file.exists() and any(
         entry.name not in (_SETTINGS_FILE, _LOCK_FILE, RESULTS_FOLDER) for entry in out.iterdir()
     )
+    plan_file = out / RESULTS_FOLDER / _PLAN_FILE
+    if is_started and (not plan_file.exists() or plan_file.read_text(encoding="utf-8") != PLAN_NUMBER):
+        raise InputError(f"{out}: a demo of another version of Albertine; give another --out, or remove it")
     if is_started and build_settings(DemoSettings, read_settings_file(file)) != settings:
         raise InputError(
             f"{out}: a demo with other settings ({file}); use the same settings, or another --out"
@@ -80,6 +84,9 @@ def _prepare_folder(out: Path, settings: DemoSettings) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with atomic_file(file) as partial:
         partial.write_text(settings_to_toml(settings), encoding="utf-8")
+    plan_file.parent.mkdir(exist_ok=True)
+    with atomic_file(plan_file) as partial:
+        partial.write_text(PLAN_NUMBER, encoding="utf-8")
 
 
 def _elapsed_seconds(out: Path) -> float:

@@ -71,14 +71,18 @@ def _texts(chunk: SourceChunk, reading: ReadingSettings, wanted: int, rng: rando
     if chunk.source.has_byte_ranges:
         for _ in range(wanted):
             start = rng.randrange(chunk.start, chunk.stop)
-            yield from joined_passages(
-                read_texts(SourceChunk(chunk.source, start, chunk.stop), reading, errors), 1
-            )
+            rest = SourceChunk(chunk.source, start, chunk.stop)
+            text = next(joined_passages(read_texts(rest, reading, errors), 1), None)
+            if text is None:  # none of its records has text: each further try would read them all again
+                return
+            yield text
         return
-    texts = list(joined_passages(read_texts(chunk, reading, errors), wanted))
-    if chunk.source.format == "text":  # one long text
-        texts *= wanted
-    yield from texts[:wanted]
+    texts = joined_passages(read_texts(chunk, reading, errors), wanted)
+    if chunk.source.format == "text":  # long blocks
+        block = next(texts, "")
+        yield from (_passage(block, rng) for _ in range(wanted))
+        return
+    yield from texts
 
 
 def joined_passages(texts: Iterator[str], limit: int) -> Iterator[str]:
