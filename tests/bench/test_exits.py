@@ -53,6 +53,7 @@ def arguments(tokenizer: Path, tmp_path: Path) -> list[str]:
     return ["bench", "exits", str(tmp_path / "start"), "--out", str(tmp_path / "bench"), *named]
 
 
+@pytest.mark.slow
 def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,7 @@
 """The systematic trials reach every value of a file and leave the valid tree as it was."""
 
+import pytest
+
 from tests.campaign.hostile_input.every_value import value_keys, with_value
 from tests.campaign.hostile_input.trees import is_writable
 
@@ -16,6 +18,7 @@ def test_long_lists_are_changed_at_their_beginning() -> None:
     assert list(value_keys(list(range(1000)))) == [(index,) for index in range(6)]
 
 
+@pytest.mark.slow
 def test_a_tree_that_repeats_its_parts_is_not_written() -> None:
     tree: list[object] = ["x"]
     for _ in range(12):

@@ -53,6 +53,7 @@ def test_openvino_computes_in_bf16_on_request() -> None:
     assert (engine.run(strip).logits - expected).abs().max() < 0.05 * expected.abs().max()
 
 
+@pytest.mark.slow
 def test_signals_are_handled_after_openvino_sessions_of_any_order() -> None:
     model, received = make_model(head=HEADS["classify"]), list[int]()
     before = signal.signal(signal.SIGUSR1, lambda number, _: received.append(number))
@@ -145,6 +146,7 @@ def test_auto_is_refused_where_engines_must_be_alike() -> None:
         EvaluateSettings(engine="auto", exits="all")
 
 
+@pytest.mark.slow
 def test_auto_measures_every_engine() -> None:
     model = make_model(head=HEADS["classify"])
     engine = prepare_engine(model, EngineOptions("cpu", "fp32", "auto"))

@@ -68,6 +68,7 @@ def readme_command(folder: Path) -> list[str]:
     return arguments
 
 
+@pytest.mark.slow
 def test_the_command_of_the_readme_runs(
     classifier: Path, checkpoint: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +116,7 @@ def test_the_task_is_checked(classifier: Path, data: Path, tmp_path: Path) -> No
         export(classifier, tmp_path / "out", settings)
 
 
+@pytest.mark.slow
 def test_int8_that_loses_too_much_is_refused(
     classifier: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -227,6 +229,7 @@ def test_int8_needs_data(options: dict[str, Any], message: str, classifier: Path
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_rows_without_labels_calibrate(classifier: Path, data: Path, tmp_path: Path) -> None:
     rows = data.read_text(encoding="utf-8").splitlines()
     (tmp_path / "rows.csv").write_text("\n".join(row.split(",")[0] for row in rows) + "\n", encoding="utf-8")

@@ -138,6 +138,7 @@ def test_a_run_has_a_report_and_can_be_converted(run: Path, tmp_path: Path) -> N
     ).read_bytes()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_exactly(
     checkpoint: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def test_scipy_finds_the_same_fit() -> None:
     assert fit.error <= 1.0001 * np.sqrt(2 * best.cost / len(observations))
 
 
+@pytest.mark.slow
 def test_intervals_contain_the_exponent() -> None:
     fits = [fit_with_interval(_observations(0.5, 0.02, seed), samples=60) for seed in range(12)]
     assert sum(fit.low <= 0.5 <= fit.high for fit in fits) >= 9
@@ -175,6 +176,7 @@ def _report(tmp_path: Path, above: float, below: float) -> ClaimReport:
     return replace(report, arms=tuple(measured), recurrence=recurrence)
 
 
+@pytest.mark.slow
 def test_report_of_an_exponent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = _report(tmp_path, 0, 1)
     assert report.outcome == "confirmed"
@@ -191,6 +193,7 @@ def test_report_of_an_exponent(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert costs == sorted(costs)
 
 
+@pytest.mark.slow
 def test_exponents_outside_of_the_range(tmp_path: Path) -> None:
     report = _report(tmp_path, 0, 0.2)
     assert report.outcome == "contradicted"

@@ -105,6 +105,7 @@ def test_a_repeated_command_computes_nothing(studied: Path, monkeypatch: pytest.
     assert _report(studied) == before
 
 
+@pytest.mark.slow
 def test_an_incomplete_result_is_computed_again(
     studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -313,6 +314,7 @@ def test_all_claims_run(tmp_path: Path) -> None:
         assert not any(arm["failures"] for arm in report["arms"]), report["claim"]
 
 
+@pytest.mark.slow
 def test_arms_that_start_from_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim = (
         CLAIM.replace('none = { objective.pair = "none" }', "shallow = { model.layers = 1 }")
@@ -369,6 +371,7 @@ def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.Monkey
     assert failures == [{"0": "the loss is not finite"}, {"0": "none, seed 0, where it starts, has failed"}]
 
 
+@pytest.mark.slow
 def test_arms_may_differ_in_their_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim = CLAIM.replace('none = { objective.pair = "none" }', "none = {}").replace(
         'SOP = { objective.pair = "sop" }', "SOP = {}"
@@ -394,6 +397,7 @@ def test_plans_of_earlier_versions_keep_their_address() -> None:
     assert FinetuningPlan(settings={"co_matching": True}).address != FinetuningPlan().address
 
 
+@pytest.mark.slow
 def test_plans_of_fine_tuning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plans = (
         'finetuning.none = { start = "mnli", runs = 2 }\n'

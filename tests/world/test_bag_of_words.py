@@ -30,11 +30,13 @@ def examples(
     return task, list(glue.make_examples(task, task.splits[-1], train, 0, seen)), rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MAX_SCORES])
 def test_bag_of_words_scores_on_glue(name: str) -> None:
     assert baselines.glue_baseline(*examples(name, 1500, 400)) < MAX_SCORES[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "max_score"), [("middle", 0.7), ("high", 0.55)])
 def test_bag_of_words_scores_on_race(level: str, max_score: float) -> None:
     train, held_out = (
