@@ -23,8 +23,9 @@ from albertine.tasks.examples import (
     TextExample,
     example_chunks,
 )
-from albertine.tasks.formats import conll, glue, race, tables
-from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.formats import conll, delimited, glue, race, tables
+from albertine.tasks.formats import rows as rows_module
+from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASK_NAMES, find_task
 from albertine.tasks.settings import DataSettings
@@ -737,7 +738,7 @@ def test_dream_of_another_type_is_refused(tmp_path: Path, index: int, value: Any
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".conll", ".csv.gz", ".jsonl.zst"])
 def test_long_rows_are_refused(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (tables, conll):
+    for module in (tables, delimited, conll):
         monkeypatch.setattr(module, "MAX_ROW_BYTES", 1000)
     separator = "," if "csv" in suffix else "\t"
     rows = [["text", "label"], ["x", "0"], ["y" * 1000, "1"], ["z", "2"]]
@@ -762,14 +763,14 @@ def test_long_rows_are_refused(tmp_path: Path, suffix: str, monkeypatch: pytest.
 
 
 def test_unclosed_quote_is_found_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_ROW_BYTES", 1000)
+    monkeypatch.setattr(delimited, "MAX_ROW_BYTES", 1000)
     (tmp_path / "a.csv").write_text('text,label\nx,"1\n' + "y,2\n" * 1000)
     message = error_message("classify", tmp_path / "a.csv")
     assert "line 2: a row of more than 16 MiB; close its quotes, or shorten it" in message
 
 
 def test_long_texts_are_refused_or_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_TEXT_BYTES", 1 << 20)
+    monkeypatch.setattr(rows_module, "MAX_TEXT_BYTES", 1 << 20)
     file = write_jsonl(
         tmp_path / "a.jsonl", [{"text": "é" * (1 << 19) + end, "label": 1} for end in ("", "x")]
     )

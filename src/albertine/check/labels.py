@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from albertine.check.findings import DataItem, Finding, percent
 from albertine.settings.schema import display_text
+from albertine.tasks.formats.headers import is_number
 
 _MAX_LABELS = 10_000  # distinct ones that are counted
 _MAX_CLASSES = 50  # more numbers than that are values, not classes
@@ -48,7 +49,7 @@ class LabelCheck:
             )  # fmt: skip
         if not train:
             return
-        if len(train) > _MAX_CLASSES and all(map(_is_number, train)):
+        if len(train) > _MAX_CLASSES and all(map(is_number, train)):
             yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", len(train))
             return
         if self._is_full:
@@ -93,11 +94,3 @@ class LabelCheck:
                 "warning", "rare-labels", f"labels with fewer than {_RARE} examples", len(rare), listed,
                 self._first.get(f"train {rare[0][1]}", ""), "add examples, join classes, or fix the spelling",
             )  # fmt: skip
-
-
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True

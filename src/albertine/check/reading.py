@@ -8,15 +8,8 @@ from albertine.check.encoding import EncodingCheck
 from albertine.check.findings import DataItem
 from albertine.check.settings import CheckSettings
 from albertine.tasks.formats.cells import parse_label, parse_label_columns
-from albertine.tasks.formats.tables import (
-    TABLE_SUFFIXES,
-    RowError,
-    TableRow,
-    checked_text,
-    data_suffix,
-    describe_value,
-    read_rows,
-)
+from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
+from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix, read_rows
 from albertine.text.documents import ReadErrors, read_documents, split_sentences
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import Source, read_blocks, source_chunks

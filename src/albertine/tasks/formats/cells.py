@@ -7,7 +7,7 @@ from typing import Any
 from albertine.json_input import JsonError, parse_json
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import AnswerText
-from albertine.tasks.formats.tables import RowError, TableRow, checked_text, describe_value
+from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.settings import DataSettings
 
 

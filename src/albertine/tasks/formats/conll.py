@@ -14,13 +14,8 @@ from pathlib import Path
 
 from albertine.errors import InputError
 from albertine.tasks.examples import TaggedExample
-from albertine.tasks.formats.tables import (
-    MAX_ROW_BYTES,
-    MAX_TEXT_BYTES,
-    RowError,
-    data_suffix,
-    open_data_file,
-)
+from albertine.tasks.formats.rows import MAX_ROW_BYTES, MAX_TEXT_BYTES, RowError
+from albertine.tasks.formats.tables import data_suffix, open_data_file
 from albertine.text.documents import ReadErrors
 from albertine.text.sources import bounded_lines
 

@@ -15,14 +15,8 @@ from albertine.atomic import write_one_of_several_files
 from albertine.errors import InputError
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import parse_id, parse_label, parse_number
-from albertine.tasks.formats.tables import (
-    RowError,
-    TableRow,
-    describe_value,
-    missing_column_message,
-    read_rows,
-    read_table,
-)
+from albertine.tasks.formats.rows import RowError, TableRow, describe_value
+from albertine.tasks.formats.tables import missing_column_message, read_rows, read_table
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, class_names
 

@@ -24,13 +24,14 @@ def looks_like_data(
         index = header.index(label_column)
         if label_column in {row[index].strip() for row in rows}:
             return True
-    numeric = [index for index, name in enumerate(header) if _is_number(name)]
+    numeric = [index for index, name in enumerate(header) if is_number(name)]
     if _counts_up([float(header[index]) for index in numeric]):
         return False
-    return any(all(_is_number(row[index]) for row in rows) for index in numeric)
+    return any(all(is_number(row[index]) for row in rows) for index in numeric)
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Return whether a text is a number."""
     try:
         float(cell)
     except ValueError:

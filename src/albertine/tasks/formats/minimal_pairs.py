@@ -11,7 +11,8 @@ from pathlib import Path
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.cells import parse_label
-from albertine.tasks.formats.tables import RowError, TableRow, data_suffix, read_rows
+from albertine.tasks.formats.rows import RowError, TableRow
+from albertine.tasks.formats.tables import data_suffix, read_rows
 from albertine.text.documents import ReadErrors
 
 _GOOD, _BAD, _PARADIGM, _PHENOMENON = "sentence_good", "sentence_bad", "UID", "linguistics_term"

@@ -8,7 +8,8 @@ from albertine.errors import InputError
 from albertine.json_input import JsonError, read_json
 from albertine.tasks.examples import MultipleChoiceExample
 from albertine.tasks.formats.cells import parse_id, parse_option
-from albertine.tasks.formats.tables import RowError, checked_text, open_data_file, read_rows
+from albertine.tasks.formats.rows import RowError, checked_text
+from albertine.tasks.formats.tables import open_data_file, read_rows
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 

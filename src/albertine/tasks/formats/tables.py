@@ -5,104 +5,32 @@ Rows are streamed, so a file may be of any size; a row has at most `MAX_ROW_BYTE
 between two tabs.
 """
 
-import csv
 import gzip
 import io
 import zlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import chain, count, islice
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, cast
 
 from albertine import progress
 from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, parse_json
-from albertine.settings.schema import MAX_DISPLAY_LENGTH, display_text
+from albertine.settings.schema import display_text
 from albertine.tasks.formats.columns import ColumnSelection, KeepRequest, kept_value, select_columns
+from albertine.tasks.formats.delimited import ColumnCheck, rows_from_text
 from albertine.tasks.formats.headers import looks_like_data
+from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, RowError, TableRow, describe_value
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, hub_records, num_shards
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
 from albertine.text.sources import bounded_lines
-from albertine.text.unicode_check import is_valid_unicode
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _SUFFIXES_WITH_HEADER = (".csv", ".tsv")
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
-MAX_ROW_BYTES = 16 << 20
-MAX_TEXT_BYTES = 2 << 20  # the token ids and offsets of a text take up to 400 times its size
-
-_ROWS_TO_COMPARE = 20  # with a header that may be data
-_BYTES_TO_COMPARE = 1 << 20
-
-# Receives the names of all columns and, of a file with a header, the cells of its first rows.
-ColumnCheck: TypeAlias = Callable[[list[str], Sequence[list[str]]], None]
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One row of a table.
-
-    Attributes:
-        location: file and line, for error messages.
-        number: index among all rows, from 0; counting invalid rows too, so that skipping them shifts none.
-        cells: values by column.
-        joined: the columns of each text that is joined from several, by the name that the user gave.
-        kept: values to keep, by column; None if none are to be kept.
-    """
-
-    location: str
-    number: int
-    cells: Mapping[str, Any]
-    joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    kept: Mapping[str, Any] | None = None
-
-    def text(self, column: str) -> str:
-        """Return a cell that holds text; raise `RowError` if it does not.
-
-        Of joined columns, the cells that are not blank, with a space between them.
-        """
-        if column in self.joined:
-            names = [name for name in self.joined[column] if self.cells.get(name) is not None]
-            if not names:
-                raise RowError(f"columns {display_text(column)} hold nothing")
-            texts = (self.text(name).strip() for name in names)
-            return checked_text(" ".join(filter(None, texts)))
-        value = self.cells.get(column)
-        if not isinstance(value, str):
-            raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not text")
-        return checked_text(value)
-
-
-class RowError(ValueError):
-    """An invalid row. The message lacks the location, which the caller adds."""
-
-
-def checked_text(text: str) -> str:
-    """Return the text; raise `RowError` if it is too long.
-
-    Unpaired surrogates are an error, too: JSON allows them but not UTF-8.
-    """
-    if not is_valid_unicode(text):
-        raise RowError(f"an unpaired surrogate in {display_text(ascii(text[:MAX_DISPLAY_LENGTH]))}")
-    if 4 * len(text) > MAX_TEXT_BYTES and len(text.encode()) > MAX_TEXT_BYTES:
-        raise RowError(f"a text of more than {MAX_TEXT_BYTES >> 20} MiB; shorten it")
-    return text
-
-
-def describe_value(value: object) -> str:
-    """Return a text, or the type and the text of another value, for an error message."""
-    if value is None or value == "":
-        return "nothing"
-    if isinstance(value, str):
-        return display_text(value)
-    try:
-        return f"{type(value).__name__} {display_text(str(value))}"
-    except RecursionError:
-        return f"{type(value).__name__}, nested too deeply"
 
 
 def read_rows(
@@ -334,7 +262,7 @@ def _rows_from_file(
         if suffix in (".jsonl", ".ndjson"):
             yield from _rows_from_json(file, stream, errors)
         else:
-            yield from _rows_from_text(
+            yield from rows_from_text(
                 file, stream, errors, tabs=suffix == ".tsv", is_numbered=not header, check_columns=select
             )
 
@@ -357,139 +285,7 @@ def read_table(
         check_columns: called with the column names of the file, also if no row follows them.
     """
     with open_data_file(file) as stream:
-        yield from _rows_from_text(
-            file, stream, errors, tabs=tabs, header=header, check_columns=check_columns
-        )
-
-
-def _rows_from_text(
-    file: Path,
-    stream: BinaryIO,
-    errors: ReadErrors,
-    *,
-    tabs: bool,
-    header: list[str] | None = None,
-    is_numbered: bool = False,
-    check_columns: ColumnCheck | None = None,
-) -> Iterator[TableRow]:
-    """Yield the rows of a CSV or TSV file; see `read_table`.
-
-    Args:
-        file: the file.
-        stream: its content.
-        errors: handles invalid rows.
-        tabs: whether cells are separated by tabs, without quoting.
-        header: names of the columns, if the file does not have them.
-        is_numbered: whether the columns are numbered from 1, because the file does not name them.
-        check_columns: called with the column names and the first rows, also if there are none.
-    """
-    csv.field_size_limit(MAX_ROW_BYTES)
-    rows: Iterator[tuple[int, list[str] | None]] = _tsv_cells(stream) if tabs else _csv_cells(file, stream)
-    if header is None:
-        first = next(rows, None)
-        if first is None:
-            return
-        location = f"{file}, line {first[0]}"
-        header = _column_numbers(first[1], location) if is_numbered else _header(first[1], location)
-        first_rows = _first_rows(rows)
-        rows = chain([first] if is_numbered else [], first_rows, rows)
-        if check_columns is not None:
-            comparable = [] if is_numbered else [values for _, values in first_rows if values is not None]
-            check_columns(header, comparable)
-    for row_number, (line, values) in enumerate(rows):
-        location = f"{file}, line {line}"
-        if values is None:
-            errors.handle(location, _TOO_LONG)
-        elif len(values) != len(header):
-            expected = "first line" if is_numbered else "header"
-            errors.handle(location, f"{len(values)} cells, where the {expected} has {len(header)}")
-        elif any(not is_valid_unicode(value) for value in values):
-            errors.handle(location, "not UTF-8")
-        else:
-            yield TableRow(location, row_number, dict(zip(header, values, strict=True)))
-
-
-def _column_numbers(values: list[str] | None, location: str) -> list[str]:
-    """Return the numbers of the columns of a file without column names, from its first row."""
-    if values is None:
-        raise InputError(f"{location}: {_TOO_LONG}, so the number of columns is unknown; shorten it")
-    return [str(number) for number in range(1, len(values) + 1)]
-
-
-def _first_rows(rows: Iterator[tuple[int, list[str] | None]]) -> list[tuple[int, list[str] | None]]:
-    """Take the first rows of a file, in bounded memory."""
-    taken = []
-    size = 0
-    for line, values in islice(rows, _ROWS_TO_COMPARE):
-        taken.append((line, values))
-        size += sum(map(len, values or ()))
-        if size > _BYTES_TO_COMPARE:
-            break
-    return taken
-
-
-_TOO_LONG = f"a row of more than {MAX_ROW_BYTES >> 20} MiB"
-
-
-def _header(values: list[str] | None, location: str) -> list[str]:
-    if values is None:
-        raise InputError(f"{location}: {_TOO_LONG}, where a line of column names is expected")
-    if any("\0" in value or not is_valid_unicode(value) for value in values):
-        raise InputError(f"{location}: not text in UTF-8; save the table as UTF-8")
-    header = [value.strip() for value in values]
-    duplicate = next((column for column, times in Counter(header).items() if times > 1), None)
-    if duplicate is not None:
-        raise InputError(
-            f"{location}: column {display_text(duplicate)} occurs twice; rename one of them, "
-            "or use --no-header if the file does not name its columns"
-        )
-    return header
-
-
-def _text_lines(stream: BinaryIO) -> Iterator[str | None]:
-    """Yield the lines of a stream with their ends; None for one that is longer than `MAX_ROW_BYTES`.
-
-    Invalid UTF-8 becomes surrogates, which are detected row by row, so that the other rows can be read.
-    """
-    encoding = "utf-8-sig"  # only the first line can begin with a byte order mark
-    for _, line in bounded_lines(stream, MAX_ROW_BYTES):
-        yield None if line is None else line.decode(encoding, "surrogateescape")
-        encoding = "utf-8"
-
-
-def _tsv_cells(stream: BinaryIO) -> Iterator[tuple[int, list[str] | None]]:
-    """Yield the line number and the cells of each row; None for the cells of a row that is too long."""
-    for number, line in enumerate(_text_lines(stream), start=1):
-        if line is None:
-            yield number, None
-        elif stripped := line.rstrip("\r\n"):
-            yield number, stripped.split("\t")
-
-
-def _csv_cells(file: Path, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line number and the cells of each row; a quoted cell may have several lines."""
-    row_size = 0
-
-    def row_lines() -> Iterator[str]:
-        nonlocal row_size
-        for line in _text_lines(stream):
-            row_size += MAX_ROW_BYTES + 1 if line is None else len(line)
-            if line is None or row_size > MAX_ROW_BYTES:
-                raise InputError(f"{file}, line {first_line}: {_TOO_LONG}; close its quotes, or shorten it")
-            yield line
-
-    first_line = 1
-    reader = csv.reader(row_lines(), strict=True)
-    while True:
-        first_line, row_size = reader.line_num + 1, 0
-        try:
-            values = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise InputError(f"{file}, line {first_line}: invalid CSV ({error}); fix its quotes") from None
-        if values:
-            yield first_line, values
+        yield from rows_from_text(file, stream, errors, tabs=tabs, header=header, check_columns=check_columns)
 
 
 def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterator[TableRow]:
@@ -499,7 +295,7 @@ def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterato
             continue
         location, row_number = f"{file}, line {line_number}", next(number)
         if line is None:
-            errors.handle(location, _TOO_LONG)
+            errors.handle(location, ROW_TOO_LONG)
             continue
         try:
             record = parse_json(line)

@@ -6,11 +6,9 @@ from pathlib import Path
 from albertine.errors import InputError
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id
+from albertine.tasks.formats.rows import MAX_ROW_BYTES, RowError, TableRow
 from albertine.tasks.formats.tables import (
-    MAX_ROW_BYTES,
     TABLE_SUFFIXES,
-    RowError,
-    TableRow,
     data_suffix,
     has_header_line,
     open_data_file,

@@ -18,7 +18,8 @@ from albertine.tasks.baseline.baseline import predict_labels
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id, parse_label, row_texts
-from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.formats.headers import is_number
+from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.sequences import EncodedExample, TaskSample
@@ -94,7 +95,7 @@ class Classification(TextTask):
             )
         if len(labels) < 2:
             raise InputError(f"{source}: all labels are {labels[0]}; there must be at least two")
-        if len(labels) > _MAX_LABELS and all(map(_is_number, labels)):
+        if len(labels) > _MAX_LABELS and all(map(is_number, labels)):
             progress.print_message(
                 f"{source}: {len(labels):,} labels, all of them numbers, such as {display_text(labels[0])}; "
                 "if they are quantities and not codes of classes, use --task regress"
@@ -217,11 +218,3 @@ class LogitClassification(Classification):
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
         """Return the logits of the labels for each sample, each `[labels]`."""
         return list(output.logits.float().cpu().numpy())
-
-
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True

@@ -24,7 +24,7 @@ from albertine.tasks.baseline.baseline import predict_label_sets
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import MultiLabelExample
 from albertine.tasks.formats.cells import example_id, parse_label_columns, parse_label_set, row_texts
-from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.metrics.multi_label import best_threshold, multi_label_metrics
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.sequences import EncodedExample, TaskSample

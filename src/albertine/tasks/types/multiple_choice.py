@@ -19,7 +19,7 @@ from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example, MultipleChoiceExample
 from albertine.tasks.formats.cells import example_id, option_columns, parse_option, parse_options
-from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings

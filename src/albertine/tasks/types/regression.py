@@ -24,7 +24,7 @@ from albertine.tasks.baseline.baseline import predict_numbers
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id, parse_number, row_texts
-from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, TaskSample

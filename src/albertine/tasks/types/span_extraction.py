@@ -24,7 +24,7 @@ from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import QuestionExample
 from albertine.tasks.formats.cells import example_id, parse_answers
-from albertine.tasks.formats.tables import TableRow
+from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.metrics.squad import squad_metrics
 from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample

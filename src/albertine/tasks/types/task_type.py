@@ -25,7 +25,8 @@ from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
-from albertine.tasks.formats.tables import RowError, TableRow, read_rows
+from albertine.tasks.formats.rows import RowError, TableRow
+from albertine.tasks.formats.tables import read_rows
 from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
