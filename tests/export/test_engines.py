@@ -108,7 +108,7 @@ def test_auto_takes_the_fastest_engine(
 ) -> None:
     rates = {"torch": 10.0, "onnx": 11.0, "openvino": 12.0, fastest: 1234.0}
 
-    def convert(_model: Any, engine: str, *_: Any) -> Any:
+    def convert(_model: Any, engine: str, *_: Any, **_options: Any) -> Any:
         return SimpleNamespace(
             name={"onnxruntime": "ONNX Runtime, fp32", "openvino": "OpenVINO, fp32"}[engine]
         )
@@ -129,7 +129,7 @@ def test_auto_takes_the_fastest_engine(
 def test_auto_leaves_out_an_engine_that_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **_options: Any) -> None:
         raise ValueError("no such operator\nlong text")
 
     monkeypatch.setattr("albertine.engines.model_files.write_model", fail)
@@ -157,10 +157,11 @@ def test_auto_measures_every_engine() -> None:
 
 def test_auto_runs_with_torch_what_others_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     options = EngineOptions("cpu", "fp32", "auto")
+    without_steps = Model(replace(SMALL, step_vectors=True), HEADS["classify"])
+    assert prepare_engine(without_steps, options, can_exit=True).name == "torch, fp32"
     equilibrium = Model(replace(SMALL, depth_rule="equilibrium"), HeadSettings("classify", labels=2))
     assert prepare_engine(equilibrium, options).name == "torch, fp32"
     model = make_model(head=HEADS["classify"])
-    assert prepare_engine(model, options, can_exit=True).name == "torch, fp32"
     monkeypatch.setattr(libraries, "find_spec", lambda _name: None)
     assert prepare_engine(model, options).name == "torch, fp32"
 
@@ -168,7 +169,6 @@ def test_auto_runs_with_torch_what_others_cannot(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--engine", "openvino", "--exit", "patience:1"], "--exit and --depth need torch"),
         (["--engine", "onnxruntime", "--precision", "bf16"], "ONNX Runtime computes in fp32"),
         (["--engine", "openvino", "--device", "cuda"], "runs on the CPU"),
         (["--engine", "tflite"], "--engine tflite: must be one of torch, onnxruntime, openvino, auto"),

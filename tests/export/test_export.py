@@ -166,7 +166,7 @@ def test_commands_that_need_weights_refuse_an_export(exported: Path, tmp_path: P
 
 
 def test_exits_depth_and_devices_are_refused(exported: Path) -> None:
-    with pytest.raises(InputError, match="an exported model, which always applies all layers"):
+    with pytest.raises(InputError, match="this export always applies all layers"):
         pipeline(exported, exit="patience:1")
     with pytest.raises(InputError, match="device cuda: an exported model runs on the CPU"):
         pipeline(exported, device="cuda")

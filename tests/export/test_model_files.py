@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import onnx
@@ -15,6 +14,7 @@ from albertine.checksums import file_checksum
 from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.exported_folder import ExportRecord, open_export
 from albertine.engines.model_files import write_model
+from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.verify import largest_difference, random_strips, verify_export
 from albertine.errors import WorkError
 from albertine.interop.huggingface import write_config
@@ -34,11 +34,16 @@ PLANS = {
 }
 
 
-def write_export(model: Model, folder: Path, to: ExportFormat) -> ExportedEngine:
+FORMS: list[tuple[ExportFormat, bool]] = [
+    (to, in_steps) for to in ("onnx", "openvino") for in_steps in (False, True)
+]
+
+
+def write_export(model: Model, folder: Path, to: ExportFormat, *, in_steps: bool = False) -> ExportedEngine:
     folder.mkdir()
-    files = write_model(model, folder, to)
+    files = write_model(model, folder, to, in_steps=in_steps)
     write_config(model, folder)
-    ExportRecord(to, "fp32", {name: file_checksum(folder / name) for name in files}).write(folder)
+    ExportRecord(to, "fp32", in_steps, {name: file_checksum(folder / name) for name in files}).write(folder)
     return open_export(folder, EngineOptions("cpu", "fp32"))
 
 
@@ -67,34 +72,38 @@ def tensors(output: object) -> list[torch.Tensor]:
     raise AssertionError(output)
 
 
-@pytest.mark.parametrize("to", get_args(ExportFormat))
-def test_an_export_has_the_outputs_of_its_source(to: ExportFormat, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("to", "in_steps"), FORMS)
+def test_an_export_has_the_outputs_of_its_source(to: ExportFormat, in_steps: bool, tmp_path: Path) -> None:
     model = make_model(head=HEADS["pretrain"])
-    check_outputs(model, write_export(model, tmp_path / "export", to))
+    check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("to", get_args(ExportFormat))
+@pytest.mark.parametrize(("to", "in_steps"), FORMS)
 @pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
-def test_every_head_can_be_exported(head: HeadSettings, to: ExportFormat, tmp_path: Path) -> None:
+def test_every_head_can_be_exported(
+    head: HeadSettings, to: ExportFormat, in_steps: bool, tmp_path: Path
+) -> None:
     model = make_model(head=head)
-    check_outputs(model, write_export(model, tmp_path / "export", to))
+    check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("to", get_args(ExportFormat))
+@pytest.mark.parametrize(("to", "in_steps"), FORMS)
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_every_plan_can_be_exported(plan: ModelSettings, to: ExportFormat, tmp_path: Path) -> None:
-    if to == "web" and (plan.depth_rule != "fixed" or plan.has_step_differences):
+def test_every_plan_can_be_exported(
+    plan: ModelSettings, to: ExportFormat, in_steps: bool, tmp_path: Path
+) -> None:
+    if in_steps and (plan.depth_rule != "fixed" or plan.has_step_differences):
         pytest.skip("refused: its steps are not calls of one block")
     model = make_model(plan, HEADS["answerable span"])
-    check_outputs(model, write_export(model, tmp_path / "export", to))
+    check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
 
 
 @pytest.mark.parametrize("layers", [2, 6])
 def test_weights_are_stored_once_however_many_layers_use_them(layers: int, tmp_path: Path) -> None:
     model = Model(replace(SMALL, layers=layers), HeadSettings("classify"))
-    (name,) = write_model(model, tmp_path, "onnx")
+    (name,) = write_model(model, tmp_path, "onnx", in_steps=False)
     graph = onnx.load(tmp_path / name).graph
     weights = (value for value in graph.initializer if value.data_type == onnx.TensorProto.FLOAT)
     stored = sum(onnx.numpy_helper.to_array(value).size for value in weights)
@@ -113,6 +122,7 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
 def test_a_missing_number_is_a_difference(tmp_path: Path) -> None:
     model = make_model(head=HEADS["classify"])
     engine = write_export(model, tmp_path / "export", "onnx")
+    assert isinstance(engine, SingleGraphEngine)
     session = engine._session
     engine._session = lambda inputs: {
         name: values * np.nan if name.startswith("packed_") else values
@@ -122,10 +132,10 @@ def test_a_missing_number_is_a_difference(tmp_path: Path) -> None:
         verify_export(model, engine, tmp_path / "export")
 
 
-def test_a_web_export_has_each_block_and_the_token_embedding_once(tmp_path: Path) -> None:
+def test_an_export_in_steps_has_each_block_and_the_token_embedding_once(tmp_path: Path) -> None:
     settings = replace(SMALL, layers=6, groups=2, vocab_size=300)
     model = make_model(settings, HEADS["pretrain"])
-    files = write_model(model, tmp_path, "web")
+    files = write_model(model, tmp_path, "onnx", in_steps=True)
     assert files == ["embed.onnx", "block.onnx", "block-2.onnx", "head.onnx", "tokens.bin"]
     assert (tmp_path / "tokens.bin").stat().st_size == 300 * settings.embedding_size * 4
     for name in ("embed.onnx", "head.onnx"):
@@ -139,10 +149,10 @@ def test_a_web_export_has_each_block_and_the_token_embedding_once(tmp_path: Path
 @pytest.mark.slow
 def test_heads_of_exits_are_graphs_of_their_own(tmp_path: Path) -> None:
     model = make_model(head=HeadSettings("classify", labels=3, exits="own"))
-    files = write_model(model, tmp_path, "web")
+    files = write_model(model, tmp_path, "onnx", in_steps=True)
     assert [name for name in files if name.startswith("head")] == ["head.onnx", "head-2.onnx", "head-3.onnx"]
 
 
-def test_web_graphs_name_no_source_files(tmp_path: Path) -> None:
-    for name in write_model(make_model(head=HEADS["classify"]), tmp_path, "web"):
+def test_graphs_name_no_source_files(tmp_path: Path) -> None:
+    for name in write_model(make_model(head=HEADS["classify"]), tmp_path, "onnx", in_steps=True):
         assert b".py" not in (tmp_path / name).read_bytes()

@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import torch
+from tests.model.model_fixtures import random_strip
 from tests.sentencepiece_fixture import sentencepiece_model
 from tests.task_fixtures import LABELS, MODEL, save_untrained_model
 
 from albertine import pipeline
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.engines.exported_engine import INPUT_NAMES
+from albertine.engines.exported_folder import open_engine
 from albertine.engines.model_files import write_model
-from albertine.engines.web_session import open_web
 from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.export import npm_packages
 from albertine.export.export import export
@@ -158,12 +158,12 @@ def test_a_missing_block_is_named(classifier: Path, archives: dict[NpmPackage, P
 
 
 def test_a_graph_that_cannot_run_is_named(tmp_path: Path) -> None:
-    write_model(Model(MODEL, HeadSettings("classify")), tmp_path, "web")
+    write_model(Model(MODEL, HeadSettings("classify")), tmp_path, "onnx", in_steps=True)
     settings = replace(MODEL, step_signal=True)  # the graph of the block has no such input
-    session = open_web(tmp_path, settings, HeadSettings("classify"))
-    rows = {name: np.ones((1, 3), np.int64) for name in INPUT_NAMES}
+    head = HeadSettings("classify")
+    engine = open_engine("web", tmp_path / "embed.onnx", torch.float32, settings, head, "it", in_steps=True)
     with pytest.raises(InputError, match=r"block\.onnx: ONNX Runtime cannot run it"):
-        session(rows)
+        engine.run(random_strip([3]))
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,10 @@ from albertine.bench.settings import ExportBenchSettings
 from albertine.checksums import file_checksum
 from albertine.device import has_fast_bf16
 from albertine.engines.engine import Engine
-from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.exported_folder import ExportRecord, open_export
 from albertine.engines.libraries import check_libraries
 from albertine.engines.model_files import write_model
-from albertine.engines.packed_rows import pack_rows
+from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.export.int8 import quantize
 from albertine.interop.huggingface import load_folder, save_folder, write_config
@@ -116,16 +115,16 @@ def measure_engines(settings: ExportBenchSettings) -> list[EngineResult]:
 
 def _write_exports(model: Model, folder: Path, to: ExportFormat) -> None:
     """Write the export of a model in fp32 and in int8."""
-    calibration = [pack_rows(strip).inputs for strip in _packed_strips(model, 1024)[:_CALIBRATION_STRIPS]]
+    calibration = _packed_strips(model, 1024)[:_CALIBRATION_STRIPS]
     precisions: tuple[ExportPrecision, ...] = ("fp32", "int8")
     for precision in precisions:
         out = folder / f"{to}-{precision}"
         out.mkdir()
-        files = write_model(model, out, to)
+        files = write_model(model, out, to, in_steps=False)
         if precision == "int8":
-            quantize(out, to, calibration)
+            quantize(out, to, calibration, in_steps=False)
         write_config(model, out)
-        ExportRecord(to, precision, {name: file_checksum(out / name) for name in files}).write(out)
+        ExportRecord(to, precision, False, {name: file_checksum(out / name) for name in files}).write(out)
 
 
 def _in_new_process(case: EngineCase, folder: Path, runs: int) -> EngineResult:
@@ -147,7 +146,7 @@ def _measure(case: EngineCase, folder: Path, runs: int) -> EngineResult:
     sentences = _sentence_lengths()
     strips = [_random_strip(lengths, model) for lengths in _groups(sentences, engine.micro_batch_tokens)]
     padded = padded_sorted = None
-    if isinstance(engine, ExportedEngine):
+    if isinstance(engine, SingleGraphEngine):
         padded = _padded_rate(engine, sentences, runs)
         padded_sorted = _padded_rate(engine, sorted(sentences), runs)
     sentence_seconds = _median_seconds(lambda: engine.run(one_sentence), 10 * runs)
@@ -173,7 +172,7 @@ def _median_seconds(run: Callable[[], Any], runs: int) -> float:
     return median(seconds)
 
 
-def _padded_rate(engine: ExportedEngine, lengths: Sequence[int], runs: int) -> float:
+def _padded_rate(engine: SingleGraphEngine, lengths: Sequence[int], runs: int) -> float:
     """Return the tokens per second, without padding, of padded batches."""
     batches = []
     for start in range(0, len(lengths), _PADDED_BATCH):

@@ -10,7 +10,7 @@ import torch
 
 from albertine.device import choose_precision
 from albertine.engines.exported_engine import ExportedEngine
-from albertine.engines.exported_folder import engine_title, open_session, require_cpu
+from albertine.engines.exported_folder import engine_title, open_engine, require_cpu
 from albertine.engines.libraries import check_libraries
 from albertine.errors import InputError, WorkError
 from albertine.model.model import Model
@@ -29,7 +29,26 @@ def check_convertible(model: Model, source: str = "this model") -> None:
         raise InputError(f"{source}: depth_rule = equilibrium: its solver cannot be exported")
 
 
-def convert_model(model: Model, engine: EngineName, device: str, precision: str) -> ExportedEngine:
+def check_steps(model: Model, source: str | Path, option: str) -> None:
+    """Raise `InputError` if the steps of depth are not calls of the same block.
+
+    Args:
+        model: the model.
+        source: its name, for messages.
+        option: what needs such steps.
+    """
+    for name, plain in (("depth_rule", "fixed"), ("step_rank", 0), ("step_vectors", False)):
+        value = getattr(model.settings, name)
+        if value != plain:
+            raise InputError(
+                f"{source}: {name} = {str(value).lower()}: its steps are not calls of the same block, as "
+                f"{option} needs"
+            )
+
+
+def convert_model(
+    model: Model, engine: EngineName, device: str, precision: str, *, in_steps: bool = False
+) -> ExportedEngine:
     """Return an engine of another library for a loaded model in evaluation mode.
 
     Args:
@@ -38,9 +57,12 @@ def convert_model(model: Model, engine: EngineName, device: str, precision: str)
         device: "auto" or "cpu".
         precision: "fp32", or "bf16" with OpenVINO; "auto" is bf16 with OpenVINO where the CPU computes it
             fast.
+        in_steps: whether the engine may stop after any step of depth.
     """
     to = FORMAT_OF_ENGINE[engine]
     check_convertible(model)
+    if in_steps:
+        check_steps(model, "this model", f"--exit or --depth with engine {engine}")
     require_cpu(device, f"engine {engine}")
     dtype = _choose_precision(to, precision)
     check_libraries(to, "fp32")
@@ -49,7 +71,7 @@ def convert_model(model: Model, engine: EngineName, device: str, precision: str)
 
     with TemporaryDirectory(prefix="albertine-") as folder:
         try:
-            file = Path(folder) / write_model(model, Path(folder), to)[0]
+            file = Path(folder) / write_model(model, Path(folder), to, in_steps=in_steps)[0]
         except Exception as error:  # the exporter raises types of its own
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             raise WorkError(
@@ -58,8 +80,8 @@ def convert_model(model: Model, engine: EngineName, device: str, precision: str)
 
         def open_in(precision: torch.dtype) -> ExportedEngine:
             settings, head = model.settings, model.head_settings
-            session = open_session(to, file, precision, settings, head)
-            return ExportedEngine(session, settings, head, engine_title(to, "fp32", precision))
+            title = engine_title(to, "fp32", precision)
+            return open_engine(to, file, precision, settings, head, title, in_steps=in_steps)
 
         converted = open_in(torch.float32)
         verify_export(model, converted, f"engine {engine}")

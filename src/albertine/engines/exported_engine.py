@@ -1,13 +1,12 @@
-"""The engine of an exported model: a session of another library runs it on rows of equal length."""
+"""What the engines of exported models have in common: another library runs them on rows of equal length."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from albertine.engines.packed_rows import pack_rows
 from albertine.errors import InputError
 from albertine.model.exits import ExitOutput
 from albertine.model.head_output import output_from_logits
@@ -15,8 +14,10 @@ from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.exit_rule import ExitRule
 
-# Runs a model: inputs by name to outputs by name; threads may share it.
-Session = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, NDArray[Any]]]
+Arrays = Mapping[str, NDArray[Any]]
+
+# Runs a graph: inputs by name to outputs by name; threads may share it.
+Session = Callable[[Arrays], Arrays]
 
 INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -26,7 +27,7 @@ AT_FIRST_TOKEN = "packed_"
 MICRO_BATCH_TOKENS = 768  # the fastest of 512 to 2,048 for sentences, in int8 and in bf16
 
 
-class ExportedEngine:
+class ExportedEngine(ABC):
     """Runs an exported model; threads may share it.
 
     Attributes:
@@ -35,8 +36,8 @@ class ExportedEngine:
 
     micro_batch_tokens = MICRO_BATCH_TOKENS
 
-    def __init__(self, session: Session, model: ModelSettings, head: HeadSettings, name: str):
-        self._session, self._model, self._head, self._name = session, model, head, name
+    def __init__(self, model: ModelSettings, head: HeadSettings, name: str):
+        self._model, self._head, self._name = model, head, name
 
     @property
     def name(self) -> str:
@@ -62,37 +63,22 @@ class ExportedEngine:
         """Return the output of the head for a strip."""
         return output_from_logits(self._head, self.logits(strip))
 
-    def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:  # noqa: ARG002
-        """Raise `InputError`: an exported model applies all of its layers."""
-        raise InputError(
-            "an exported model always applies all layers; --depth needs the checkpoint that it was made from"
-        )
-
-    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
-        """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
-        logits = self.logits(strip)
-        if "mlm_logits" not in logits:
-            raise InputError(f"the head is {self._head.kind}; only a pre-trained model has a masked LM")
-        return logits["mlm_logits"].index_select(0, indices)
-
+    @abstractmethod
     def logits(self, strip: Strip) -> dict[str, Tensor]:
         """Return logits by name, those of tokens as [tokens, ...], those of sequences as [sequences, ...]."""
-        self._check_ids(strip)
-        rows = pack_rows(strip)
-        outputs = self.run_rows(rows.inputs)
-        logits = {}
-        for name, values in outputs.items():
-            if AT_FIRST_TOKEN + name in outputs:  # the same logits, for rows of one sequence each
-                continue
-            is_packed = name.startswith(AT_FIRST_TOKEN)
-            indices = rows.first_indices if is_packed else rows.token_indices
-            flat = torch.from_numpy(values).flatten(0, 1)
-            logits[name.removeprefix(AT_FIRST_TOKEN)] = flat.index_select(0, indices)
-        return logits
 
-    def run_rows(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Return all outputs of the exported model for its own inputs; see `model/padded.py`."""
-        return self._session(inputs)
+    @abstractmethod
+    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+        """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
+
+    @abstractmethod
+    def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
+        """Return the output of the head for a strip, each prediction after the step at which it is final."""
+
+    def _check_masked_lm(self) -> None:
+        """Raise `InputError` unless the head has a masked LM."""
+        if self._head.kind not in ("pretrain", "mlm"):
+            raise InputError(f"the head is {self._head.kind}; only a pre-trained model has a masked LM")
 
     def _check_ids(self, strip: Strip) -> None:
         """Raise `InputError` if an id or a sequence length is outside its table."""

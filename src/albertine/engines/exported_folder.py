@@ -3,7 +3,7 @@
 FOLDER/export.json             format, precision, checksums of the files of the model
 FOLDER/model.onnx              for ONNX Runtime, or
 FOLDER/model.xml, model.bin    for OpenVINO, or
-FOLDER/embed.onnx, ...         for browsers, see `web_session.py`
+FOLDER/embed.onnx, ...         a graph for each block and head, see `step_files.py`
 FOLDER/config.json             settings of the model, as in a checkpoint
 FOLDER/tokenizer.json, ...     and the tokenizer and task card of the checkpoint
 """
@@ -16,9 +16,11 @@ import torch
 
 from albertine.checksums import file_checksum
 from albertine.device import choose_precision
-from albertine.engines.exported_engine import ExportedEngine, Session
+from albertine.engines.exported_engine import Arrays, ExportedEngine, Session
 from albertine.engines.no_telemetry import disable_telemetry
-from albertine.engines.web_files import web_files
+from albertine.engines.single_graph_engine import SingleGraphEngine
+from albertine.engines.step_files import step_files, step_graphs
+from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError, check_format
 from albertine.input_files import read_json_object
 from albertine.interop.hub import EXPORT_FILE
@@ -33,7 +35,7 @@ from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
 
-EXPORT_FORMAT_NUMBER = 2  # exports of format 1 have wrong positions in OpenVINO
+EXPORT_FORMAT_NUMBER = 3  # of format 1, positions are wrong in OpenVINO; of 2, web exports have other inputs
 _AGAIN = "export the model again, with albertine export"
 _LIBRARIES: dict[ExportFormat, str] = {
     "onnx": "ONNX Runtime",
@@ -49,11 +51,13 @@ class ExportRecord:
     Attributes:
         to: format of the model.
         precision: precision of its weights.
+        in_steps: whether each block and head has a graph of its own.
         checksums: checksum of each of its files, by name; the first is the one to open.
     """
 
     to: ExportFormat
     precision: ExportPrecision
+    in_steps: bool
     checksums: dict[str, str]
 
     def write(self, folder: Path) -> None:
@@ -113,12 +117,12 @@ def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> Expor
             f"{folder}: precision bf16: ONNX Runtime computes in fp32; export it with --to openvino"
         )
     dtype = choose_precision(options.precision if record.to == "openvino" else "fp32", torch.device("cpu"))
-    if record.to == "web":
-        missing = sorted(set(web_files(model, head)) - record.checksums.keys())
+    if record.in_steps:
+        missing = sorted(set(step_files(model, head, file.suffix)) - record.checksums.keys())
         if missing:
             raise InputError(f"{folder / EXPORT_FILE}: names no {missing[0]}; {_AGAIN}")
-    session = open_session(record.to, file, dtype, model, head)
-    return ExportedEngine(session, model, head, engine_title(record.to, record.precision, dtype))
+    title = engine_title(record.to, record.precision, dtype)
+    return open_engine(record.to, file, dtype, model, head, title, in_steps=record.in_steps)
 
 
 def require_cpu(device: str, what: str) -> None:
@@ -127,39 +131,65 @@ def require_cpu(device: str, what: str) -> None:
         raise InputError(f"device {device}: {what} runs on the CPU; run the checkpoint with torch instead")
 
 
-def open_session(
-    to: ExportFormat, file: Path, precision: torch.dtype, model: ModelSettings, head: HeadSettings
-) -> Session:
-    """Return a session that runs files of a format; raise `InputError` if that is impossible.
+def open_engine(
+    to: ExportFormat,
+    file: Path,
+    precision: torch.dtype,
+    model: ModelSettings,
+    head: HeadSettings,
+    title: str,
+    *,
+    in_steps: bool,
+) -> ExportedEngine:
+    """Return an engine that runs files of a format; raise `InputError` if that is impossible.
 
     Args:
         to: the format.
-        file: the file to open; others may be beside it.
+        file: the first file; others may be beside it.
         precision: precision of the products that are not in int8.
         model: settings of the encoder.
         head: settings of the head.
+        title: name of the engine, for messages.
+        in_steps: whether each block and head has a file of its own.
     """
+    if not in_steps:
+        return SingleGraphEngine(_session(to, file, precision), model, head, title)
+    graphs = {
+        name: _session(to, file.with_name(name + file.suffix), precision) for name in step_graphs(model, head)
+    }
+    return SteppedEngine(graphs, model, head, title)
+
+
+def _session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
+    """Return a session of a file whose errors name the file."""
     try:
-        return _open_session(to, file, precision, model, head)
+        session = _open_session(to, file, precision)
     except ImportError:
         package = "openvino" if to == "openvino" else "onnxruntime"
         raise InputError(
             f"{file.parent}: needs {package}, which is not installed: pip install 'albertine[deploy]'"
         ) from None
-    except Exception as error:  # both libraries raise types of their own, derived from RuntimeError or not
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{file}: {_LIBRARIES[to]} cannot open it ({reason}); {_AGAIN}") from error
+    except Exception as error:
+        raise _library_error(to, file, "open", error) from error
+
+    def run(inputs: Arrays) -> Arrays:
+        try:
+            return session(inputs)
+        except Exception as error:
+            raise _library_error(to, file, "run", error) from error
+
+    return run
 
 
-def _open_session(
-    to: ExportFormat, file: Path, precision: torch.dtype, model: ModelSettings, head: HeadSettings
-) -> Session:
+def _library_error(to: ExportFormat, file: Path, action: str, error: Exception) -> InputError:
+    """Return the error for one of a library, whose types may have any base."""
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return InputError(f"{file}: {_LIBRARIES[to]} cannot {action} it ({reason}); {_AGAIN}")
+
+
+def _open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
     # Each library is imported only when it is used.
-    if to == "web":
-        from albertine.engines.web_session import open_web
-
-        return open_web(file.parent, model, head)
-    if to == "onnx":
+    if to != "openvino":
         from albertine.engines.onnxruntime_session import open_onnxruntime
 
         return open_onnxruntime(file)

@@ -8,7 +8,7 @@ import torch
 
 from albertine import progress
 from albertine.device import choose_device
-from albertine.engines.conversion import check_convertible, convert_model
+from albertine.engines.conversion import check_convertible, check_steps, convert_model
 from albertine.engines.engine import Engine
 from albertine.engines.libraries import check_libraries
 from albertine.engines.torch_engine import prepare_torch_engine
@@ -28,22 +28,21 @@ def prepare_engine(model: Model, options: EngineOptions, *, can_exit: bool = Fal
     Args:
         model: the model.
         options: device, precision and library.
-        can_exit: whether predictions may be taken after fewer or more steps than the model has, which only
-            torch computes.
+        can_exit: whether predictions may be taken after fewer or more steps than the model has.
     """
     if options.engine in FORMAT_OF_ENGINE:
-        if can_exit:
-            raise InputError(f"engine {options.engine}: applies all steps; --exit and --depth need torch")
-        return convert_model(model.eval(), options.engine, options.device, options.precision)
-    if options.engine == "auto" and not can_exit and choose_device(options.device).type == "cpu":
-        return _fastest_engine(model, options)
+        return convert_model(
+            model.eval(), options.engine, options.device, options.precision, in_steps=can_exit
+        )
+    if options.engine == "auto" and choose_device(options.device).type == "cpu":
+        return _fastest_engine(model, options, can_exit=can_exit)
     return prepare_torch_engine(model, options.device, options.precision)
 
 
-def _fastest_engine(model: Model, options: EngineOptions) -> Engine:
+def _fastest_engine(model: Model, options: EngineOptions, *, can_exit: bool) -> Engine:
     """Return the fastest of the engines that can run a model here, and print what was measured."""
     strip = _sample_strip(model)
-    rates = [(_tokens_per_second(engine, strip), engine) for engine in _candidates(model, options)]
+    rates = [(_tokens_per_second(engine, strip), engine) for engine in _candidates(model, options, can_exit)]
     rates.sort(key=lambda rate: rate[0], reverse=True)
     fastest = rates[0][1]
     measured = "; ".join(f"{engine.name}: {rate:,.0f}" for rate, engine in rates)
@@ -51,18 +50,20 @@ def _fastest_engine(model: Model, options: EngineOptions) -> Engine:
     return fastest
 
 
-def _candidates(model: Model, options: EngineOptions) -> Iterator[Engine]:
+def _candidates(model: Model, options: EngineOptions, can_exit: bool) -> Iterator[Engine]:
     """Yield the engines that can run a model here in the precision of the options."""
     for name, to in FORMAT_OF_ENGINE.items():
         if to == "onnx" and options.precision == "bf16":
             continue
         try:
             check_convertible(model)
+            if can_exit:
+                check_steps(model, "this model", "--exit")
             check_libraries(to, "fp32")
         except InputError:
             continue
         try:
-            engine = convert_model(model.eval(), name, "cpu", options.precision)
+            engine = convert_model(model.eval(), name, "cpu", options.precision, in_steps=can_exit)
         except AlbertineError as error:
             progress.print_message(f"engine {name}: {error}")
             continue

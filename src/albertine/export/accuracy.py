@@ -15,7 +15,6 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.engines.engine import Engine
 from albertine.engines.exported_folder import open_export
-from albertine.engines.packed_rows import pack_rows
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError
 from albertine.export.settings import ExportSettings
@@ -23,6 +22,7 @@ from albertine.inference.evaluate import evaluate_split, read_split
 from albertine.inference.finetuned_model import FinetunedModel, finetuned_from_model, load_finetuned
 from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
+from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics, shown_metrics
@@ -33,8 +33,6 @@ _CALIBRATION_ROWS = 300
 _CALIBRATION_TOKENS = 1024  # of one input of the quantizer
 _HELD_OUT_SAMPLES = 400
 _SAMPLE_TOKENS = 128
-
-Inputs = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,8 @@ class Judge(ABC):
     has_labels = True
 
     @abstractmethod
-    def calibration_inputs(self) -> Sequence[Inputs]:
-        """Return inputs of the exported model that show the ranges of its activations."""
+    def calibration_strips(self) -> Sequence[Strip]:
+        """Return input that shows the ranges of the activations."""
 
     @abstractmethod
     def before(self) -> Accuracy:
@@ -139,12 +137,12 @@ class _FinetunedJudge(Judge):
         if self.has_labels:
             next(iter(self._examples(settings, require_labels=True)))
 
-    def calibration_inputs(self) -> Sequence[Inputs]:
+    def calibration_strips(self) -> Sequence[Strip]:
         examples = self._examples(self._calibration, require_labels=False)
         encoded = self._model.create_scorer().encode(list(islice(examples, _CALIBRATION_ROWS)))
         samples = [sample for example in encoded for sample in example.samples]
         groups = longest_first_groups(samples, _CALIBRATION_TOKENS)
-        return [pack_rows(strip_from_samples([samples[index] for index in group])).inputs for group in groups]
+        return [strip_from_samples([samples[index] for index in group]) for group in groups]
 
     def before(self) -> Accuracy:
         return self._accuracy(self._model)
@@ -182,8 +180,8 @@ class _PretrainedJudge(Judge):
         self._dataset = PretrainDataset(corpus, ObjectiveSettings("sop", length), "dev")
         self._per_batch = max(1, _CALIBRATION_TOKENS // length)
 
-    def calibration_inputs(self) -> Sequence[Inputs]:
-        return [pack_rows(batch.strip).inputs for batch in self._batches()]
+    def calibration_strips(self) -> Sequence[Strip]:
+        return [batch.strip for batch in self._batches()]
 
     def before(self) -> Accuracy:
         return self._accuracy(prepare_torch_engine(self._model, "cpu", "fp32"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from albertine import progress
 from albertine.atomic import atomic_folder, refuse_existing_folder
 from albertine.checksums import file_checksum
-from albertine.engines.conversion import check_convertible
+from albertine.engines.conversion import check_convertible, check_steps
 from albertine.engines.exported_folder import ExportRecord, open_export
 from albertine.engines.libraries import check_libraries
 from albertine.errors import InputError, WorkError
@@ -27,7 +27,7 @@ from albertine.interop.huggingface import TASK_CARD_FILE, write_config
 from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.model.model import Model
 from albertine.settings.engine import EngineOptions
-from albertine.settings.export import ExportFormat, ExportPrecision
+from albertine.settings.export import ExportPrecision
 from albertine.tasks.checkpoint_card import read_card, read_card_file
 from albertine.text.tokenizer import load_tokenizer
 
@@ -73,8 +73,9 @@ def export(
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
     check_convertible(model, str(source))
+    if settings.in_steps:
+        _check_steps(model, source, settings)
     if settings.to == "web":
-        _check_steps(model, source)
         find_node()  # not only after the work
     archives = package_archives(settings.packages) if settings.to == "web" else {}
     judge = None
@@ -87,9 +88,9 @@ def export(
         if settings.precision == "int8":
             from albertine.export.int8 import quantize
 
-            calibration = judge.calibration_inputs() if judge and settings.to == "openvino" else []
-            quantize(partial, settings.to, calibration)
-            _record(files, partial, settings.to, "int8")
+            calibration = judge.calibration_strips() if judge and settings.to == "openvino" else []
+            quantize(partial, settings.to, calibration, in_steps=settings.in_steps)
+            _record(files, partial, settings, "int8")
             if judge is not None and judge.has_labels:
                 before, after = judge.before(), judge.after(partial)
                 _check_loss(before, after, out, force=force)
@@ -102,26 +103,26 @@ def export(
     return ExportResult(tuple(file.name for file in written), num_bytes, difference, before, after)
 
 
-def _check_steps(model: Model, source: str | Path) -> None:
-    """Raise `InputError` if the steps of depth are not calls of the same block."""
-    for name, plain in (("depth_rule", "fixed"), ("step_rank", 0), ("step_vectors", False)):
-        value = getattr(model.settings, name)
-        if value != plain:
-            raise InputError(
-                f"{source}: {name} = {str(value).lower()}: its steps are not calls of the same block, as "
-                "--to web needs; export it with --to onnx"
-            )
+def _check_steps(model: Model, source: str | Path, settings: ExportSettings) -> None:
+    """Raise `InputError` if a model cannot be written with a graph for each block and head."""
+    option = "--to web" if settings.to == "web" else "--exits"
+    check_steps(model, source, option)
+    if settings.to == "openvino" and has_masked_head(model):
+        raise InputError(
+            f"{source}: pre-trained; its embedding and its head share their largest matrix, which separate "
+            "OpenVINO files would hold twice; use --to onnx"
+        )
 
 
 def _write_fp32(model: Model, folder: Path, partial: Path, settings: ExportSettings) -> list[str]:
     from albertine.engines.model_files import write_model  # needs optional libraries
 
-    files = write_model(model, partial, settings.to)
+    files = write_model(model, partial, settings.to, in_steps=settings.in_steps)
     write_config(model, partial, load_tokenizer(folder, model.settings.vocab_size))
     if not has_masked_head(model):
         card = read_card(folder, model.settings, model.head_settings, model.label_names)
         (partial / TASK_CARD_FILE).write_text(card.to_json(), encoding="utf-8")
-    _record(files, partial, settings.to, "fp32")
+    _record(files, partial, settings, "fp32")
     return files
 
 
@@ -135,9 +136,9 @@ def _write_page(
     check_web_tokenizer(partial, tokenizer)
 
 
-def _record(files: list[str], partial: Path, to: ExportFormat, precision: ExportPrecision) -> None:
+def _record(files: list[str], partial: Path, settings: ExportSettings, precision: ExportPrecision) -> None:
     checksums = {name: file_checksum(partial / name) for name in files if (partial / name).is_file()}
-    ExportRecord(to, precision, checksums).write(partial)
+    ExportRecord(settings.to, precision, settings.in_steps, checksums).write(partial)
 
 
 def _verify(model: Model, partial: Path, out: Path) -> float:

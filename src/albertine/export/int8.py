@@ -6,37 +6,51 @@ every batch at run time, for OpenVINO beforehand, on calibration rows.
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
+from albertine.engines.exported_engine import Arrays
+from albertine.engines.exported_folder import open_export
 from albertine.engines.model_files import save_openvino
 from albertine.engines.no_telemetry import disable_telemetry
+from albertine.engines.packed_rows import pack_rows
+from albertine.engines.stepped_engine import SteppedEngine, inputs_of_graphs
+from albertine.model.strip import Strip
+from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
 
-Inputs = Mapping[str, NDArray[Any]]
 
-
-def quantize(folder: Path, to: ExportFormat, calibration: Sequence[Inputs]) -> None:
+def quantize(folder: Path, to: ExportFormat, calibration: Sequence[Strip], *, in_steps: bool) -> None:
     """Replace the model in a folder by one in int8.
 
     Args:
         folder: folder of the export, in fp32.
         to: its format.
-        calibration: inputs that show the ranges of activations; used for OpenVINO only.
+        calibration: sequences that show the ranges of activations; used for OpenVINO only.
+        in_steps: whether each block and head has a graph of its own.
     """
     with _quiet():
-        if to == "onnx":
+        if to == "openvino":
+            for file, inputs in _calibration_inputs(folder, calibration, in_steps=in_steps).items():
+                _quantize_openvino(file, inputs)
+        elif in_steps:
+            _quantize_steps(folder)
+        else:
             _quantize_onnx(folder / "model.onnx")
             (folder / "model.onnx.data").unlink(missing_ok=True)
-        elif to == "web":
-            _quantize_web(folder)
-        else:
-            _quantize_openvino(folder, calibration)
+
+
+def _calibration_inputs(
+    folder: Path, strips: Sequence[Strip], *, in_steps: bool
+) -> dict[Path, Sequence[Arrays]]:
+    """Return the inputs of each graph of an OpenVINO export in fp32."""
+    if not in_steps:
+        return {folder / "model.xml": [pack_rows(strip).inputs for strip in strips]}
+    engine = open_export(folder, EngineOptions("cpu", "fp32"))
+    assert isinstance(engine, SteppedEngine)
+    return {folder / f"{name}.xml": inputs for name, inputs in inputs_of_graphs(engine, strips).items()}
 
 
 def _quantize_onnx(model: Path, operations: Sequence[str] | None = None) -> None:
@@ -57,28 +71,28 @@ def _quantize_onnx(model: Path, operations: Sequence[str] | None = None) -> None
     quantized.replace(model)
 
 
-def _quantize_web(folder: Path) -> None:
+def _quantize_steps(folder: Path) -> None:
     """Quantize the matrices of all graphs, and the token embedding with a scale for each token."""
-    from albertine.engines.web_graphs import quantize_table
+    from albertine.engines.step_graphs import quantize_table
 
     for file in sorted(folder.glob("*.onnx")):
         _quantize_onnx(file, ["MatMul"])
     quantize_table(folder)
 
 
-def _quantize_openvino(folder: Path, calibration: Sequence[Inputs]) -> None:
+def _quantize_openvino(file: Path, calibration: Sequence[Arrays]) -> None:
     disable_telemetry()
     import nncf
     import openvino
 
-    model = openvino.Core().read_model(folder / "model.xml")
+    model = openvino.Core().read_model(file)
     quantized = nncf.quantize(
         model,
         nncf.Dataset(calibration),
         model_type=nncf.ModelType.TRANSFORMER,
         subset_size=len(calibration),
     )
-    save_openvino(quantized, folder)
+    save_openvino(quantized, file)
 
 
 @contextmanager

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.engines.exported_folder import open_export
+from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.export.npm_packages import ORT, TOKENIZERS
 from albertine.export.settings import ExportSettings
+from albertine.export.steps_readme import steps_readme
 from albertine.export.web_page import first_visit_bytes
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.interop.load import has_masked_head
@@ -77,8 +79,7 @@ The page computes with one thread, or with several if the server sends the heade
 {command}
 ```
 
-`albertine.{function}` in Python and `albertine serve` take this folder too, but it is slow there: its graphs
-compute one sequence at a time.
+`albertine.{function}` in Python and `albertine serve` take this folder too.
 
 ## Files
 
@@ -149,6 +150,7 @@ def write_readme(
         else f"albertine predict {quoted} --data new.csv --out answers.csv",
         "function": "fill_mask_pipeline" if is_pretrained else "pipeline",
     }
+    library = "ONNX Runtime" if settings.to == "onnx" else "OpenVINO"
     if settings.to == "web":
         download, compressed = map(format_bytes, first_visit_bytes(folder))
         text = _WEB_TEMPLATE.format(
@@ -159,10 +161,18 @@ def write_readme(
             ort=ORT.version,
             tokenizers=TOKENIZERS.version,
         )
+    elif settings.exits:
+        command = f"{values['command']} {'--depth 2' if is_pretrained else '--exit patience:2'}"
+        text = steps_readme(
+            values | {"command": command, "library": library},
+            settings.to,
+            model.settings,
+            model.head_settings,
+        )
     else:
         text = _TEMPLATE.format(
             **values,
-            library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",
+            library=library,
             code=_ONNX_CODE if settings.to == "onnx" else _OPENVINO_CODE,
             outputs="\n".join(_output_rows(_example_outputs(folder))),
         )
@@ -171,9 +181,11 @@ def write_readme(
 
 def _example_outputs(folder: Path) -> Mapping[str, NDArray[Any]]:
     """Return the outputs for one row of several tokens."""
+    engine = open_export(folder)
+    assert isinstance(engine, SingleGraphEngine)
     one_row = dict.fromkeys(INPUT_NAMES, np.ones((1, 3), np.int64))
     one_row["token_type_ids"] = np.zeros((1, 3), np.int64)
-    return open_export(folder).run_rows(one_row)
+    return engine.run_rows(one_row)
 
 
 def _output_rows(outputs: Mapping[str, NDArray[Any]]) -> list[str]:

@@ -20,6 +20,10 @@ class ExportSettings(DataSettings):
     precision: ExportPrecision = setting(
         "fp32", "Precision of the weights; int8 takes a quarter of the space."
     )
+    exits: bool = setting(
+        False,
+        "Write a graph for each block and head, so that --exit and --depth work; a web page always has them.",
+    )
     split: Split = setting("dev", "With int8: split of the data.")
     calibrate: Path | None = setting(
         None,
@@ -36,13 +40,18 @@ class ExportSettings(DataSettings):
         "fetches them.",
     )
 
+    @property
+    def in_steps(self) -> bool:
+        """Whether each block and head has a graph of its own."""
+        return self.exits or self.to == "web"
+
     def check(self) -> None:
         """Raise `SettingError` if settings of int8 are set for fp32, or a setting has no use."""
         super().check()
         if self.precision == "fp32":
             for field in fields(self):
                 value = getattr(self, field.name)
-                if field.name not in ("to", "precision", "packages") and value != field.default:
+                if field.name not in ("to", "precision", "exits", "packages") and value != field.default:
                     raise SettingError(field.name, value, "needs precision = int8", ("precision",))
         if self.to != "openvino" and self.calibrate is not None:
             raise SettingError(

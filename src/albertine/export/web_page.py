@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from albertine.engines.web_files import TABLE_FILE, block_files, head_files, web_files
+from albertine.engines.step_files import STOP, TABLE_FILE, block_graphs, head_graphs, step_files
 from albertine.export.npm_packages import CPU_LIBRARY_FILES, NpmPackage, copy_libraries
 from albertine.export.settings import ExportSettings
 from albertine.model.model import Model
@@ -83,17 +83,19 @@ def _plan(model: Model) -> dict[str, Any]:
     deepest = (
         min(1000 // settings.inner_groups, _MAX_DEEPER * settings.layers) if can_deepen else settings.layers
     )
-    heads = head_files(settings, model.head_settings)
+    heads = [f"{name}.onnx" for name in head_graphs(settings, model.head_settings)]
+    blocks = block_graphs(settings, max(deepest, settings.layers))
     return {
         "trained": settings.layers,
-        "blocks": block_files(settings, max(deepest, settings.layers)),
+        "blocks": [[f"{name}.onnx" for name in names] for names in blocks],
         "heads": heads + heads[-1:] * (deepest - settings.layers),
         "step_signal": settings.step_signal,
     }
 
 
 def _files(folder: Path, model: Model) -> dict[str, Any]:
-    names = web_files(model.settings, model.head_settings)
+    """Return the files that the page loads; it shows every step and needs no exit unit."""
+    names = [name for name in step_files(model.settings, model.head_settings) if name != f"{STOP}.onnx"]
     return {"table": TABLE_FILE, "files": {name: (folder / name).stat().st_size for name in names}}
 
 

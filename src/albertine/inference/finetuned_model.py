@@ -7,6 +7,7 @@ from typing import Any
 from albertine.engines.engine import Engine
 from albertine.engines.exported_folder import open_export, read_settings
 from albertine.engines.selection import prepare_engine
+from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
 from albertine.inference.exits import note_missing_exits, rule_for_model
 from albertine.interop.hub import is_export, locate_checkpoint
@@ -104,26 +105,30 @@ def finetuned_from_model(
     card = read_card(folder, model.settings, model.head_settings, model.label_names)
     engine = prepare_engine(model, _with_precision_of(card, options), can_exit=exit_rule is not None)
     finetuned = _finetuned_from_engine(name, folder, card, engine, task)
-    if exit_rule is None:
-        return finetuned
-    exit_rule = rule_for_model(exit_rule, engine, finetuned.task_type, finetuned.card, name)
-    if exit_rule.can_exit or exit_rule.depth in range(engine.model_settings.layers):
-        note_missing_exits(engine, name)
-    return replace(finetuned, exit_rule=exit_rule)
+    return finetuned if exit_rule is None else _with_exits(finetuned, exit_rule)
+
+
+def _with_exits(model: FinetunedModel, rule: ExitRule) -> FinetunedModel:
+    """Return a model whose predictions are final when a rule says so, if the rule fits it."""
+    rule = rule_for_model(rule, model.engine, model.task_type, model.card, model.source)
+    if rule.can_exit or rule.depth in range(model.engine.model_settings.layers):
+        note_missing_exits(model.engine, model.source)
+    return replace(model, exit_rule=rule)
 
 
 def _finetuned_from_export(
     folder: Path, options: EngineOptions, *, task: str | None, exit_rule: ExitRule | None
 ) -> FinetunedModel:
     """Return a fine-tuned model that was exported; see `load_finetuned`."""
-    if exit_rule is not None:
-        raise InputError(
-            f"{folder}: an exported model, which always applies all layers; --exit and --depth need the "
-            "checkpoint that it was made from"
-        )
     card = read_card(folder, *read_settings(folder))
     engine = open_export(folder, _with_precision_of(card, options))
-    return _finetuned_from_engine(str(folder), folder, card, engine, task)
+    if exit_rule is not None and not isinstance(engine, SteppedEngine):
+        raise InputError(
+            f"{folder}: this export always applies all layers; for --exit and --depth, export the model with "
+            "--exits, or use the checkpoint"
+        )
+    finetuned = _finetuned_from_engine(str(folder), folder, card, engine, task)
+    return finetuned if exit_rule is None else _with_exits(finetuned, exit_rule)
 
 
 def _with_precision_of(card: TaskCard, options: EngineOptions) -> EngineOptions:

@@ -9,7 +9,7 @@ final are removed, and the rest is compacted, so that nothing more is computed f
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -34,30 +34,71 @@ class ExitOutput:
     depths: Tensor
 
 
+class Steps(Protocol):
+    """Takes the steps of depth of a strip; torch or another library computes them."""
+
+    @property
+    def strip(self) -> Strip:
+        """The sequences that are left."""
+
+    def advance(self) -> Any:
+        """Take the next step; return the output of its head for the sequences that are left."""
+
+    def stop_logits(self) -> Tensor:
+        """Return the logit of the exit unit after the last step, for each prediction, [predictions]."""
+
+    def keep(self, sequences: Tensor) -> Tensor:
+        """Remove all other sequences; return the indices that the tokens had in the strip, [tokens].
+
+        Args:
+            sequences: indices of the sequences to keep, in order, on the CPU.
+        """
+
+
+class _ModelSteps:
+    """The steps of a `Model`."""
+
+    def __init__(self, model: Model, strip: Strip, depth: int, rule: ExitRule):
+        self._model, self._has_exit_unit = model, rule.quantile is not None
+        self._states = StripStates(model.encoder, strip, depth)
+        self._step = 0
+        self._cls_before = torch.empty(0)
+
+    @property
+    def strip(self) -> Strip:
+        return self._states.strip
+
+    def advance(self) -> Any:
+        if self._has_exit_unit:
+            self._cls_before = self._states.cls_hidden()
+        self._step += 1
+        head = self._model.head_at(self._step)
+        return head(self._states.advance(head.indices_to_read(self.strip, None)), self.strip)
+
+    def stop_logits(self) -> Tensor:
+        return self._model.stop_logits(self._cls_before, self._states.cls_hidden())
+
+    def keep(self, sequences: Tensor) -> Tensor:
+        return self._states.keep(sequences)
+
+
 class _FinalPredictions:
     """Tells which predictions are final after a step, by an exit rule."""
 
-    def __init__(self, rule: ExitRule, model: Model, states: StripStates):
-        self._rule, self._model, self._states = rule, model, states
+    def __init__(self, rule: ExitRule, head: Head, steps: Steps):
+        self._rule, self._head, self._steps = rule, head, steps
         self._decisions: Tensor | None = None
         self._times_unchanged = torch.empty(0)
-        self._cls_hidden = torch.empty(0)
-        self._continues = torch.ones(len(states.strip) // model.head.sequences_per_prediction)
+        self._continues = torch.ones(len(steps.strip) // head.sequences_per_prediction)
 
-    def before_step(self) -> None:
-        """Store what the exit unit compares with the states after the step."""
-        if self._rule.quantile is not None:
-            self._cls_hidden = self._states.cls_hidden()
-
-    def after_step(self, head: Head, output: Any) -> Tensor:
+    def after_step(self, output: Any) -> Tensor:
         """Return which predictions are final, on the CPU, [predictions]."""
         if self._rule.quantile is not None:
-            stop_logits = self._model.stop_logits(self._cls_hidden, self._states.cls_hidden())
-            self._continues = self._continues * torch.sigmoid(-stop_logits).cpu()
+            self._continues = self._continues * torch.sigmoid(-self._steps.stop_logits()).cpu()
             return 1 - self._continues >= self._rule.quantile
         if self._rule.confidence is not None:
-            return (head.confidence(output, self._states.strip) >= self._rule.confidence).cpu()
-        return self._are_unchanged(head.decisions(output, self._states.strip))
+            return (self._head.confidence(output, self._steps.strip) >= self._rule.confidence).cpu()
+        return self._are_unchanged(self._head.decisions(output, self._steps.strip))
 
     def _are_unchanged(self, decisions: Tensor) -> Tensor:
         """Return which decisions have stayed the same as often as the rule says, [predictions]."""
@@ -88,25 +129,36 @@ def forward_with_exits(model: Model, strip: Strip, rule: ExitRule) -> ExitOutput
         strip: the sequences.
         rule: when a prediction is final.
     """
-    depth, width = rule.depth or model.settings.layers, model.head.sequences_per_prediction
-    predictions, tokens = torch.arange(len(strip) // width), torch.arange(len(strip.tokens))
-    depths = torch.full_like(predictions, depth)
+    depth = rule.depth or model.settings.layers
     if not rule.can_exit:
-        return ExitOutput(model(strip, depth=depth), depths)
-    states = StripStates(model.encoder, strip, depth)
-    final = _FinalPredictions(rule, model, states)
+        count = len(strip) // model.head.sequences_per_prediction
+        return ExitOutput(model(strip, depth=depth), torch.full((count,), depth))
+    return take_steps(_ModelSteps(model, strip, depth, rule), model.head, depth, rule)
+
+
+def take_steps(steps: Steps, head: Head, depth: int, rule: ExitRule) -> ExitOutput:
+    """Take steps until each prediction is final.
+
+    Args:
+        steps: the steps of a strip.
+        head: a head of the model, which compares the outputs of all steps; its weights are not used.
+        depth: number of steps at most.
+        rule: when a prediction is final.
+    """
+    width = head.sequences_per_prediction
+    predictions, tokens = torch.arange(len(steps.strip) // width), torch.arange(len(steps.strip.tokens))
+    depths = torch.full_like(predictions, depth)
+    final = _FinalPredictions(rule, head, steps)
     result: Any = None
     for step in range(1, depth + 1):
-        head = model.head_at(step)
-        final.before_step()
-        output = head(states.advance(head.indices_to_read(states.strip, None)), states.strip)
+        output = steps.advance()
         if result is None:
             result = output
         else:
             _update_output(result, output, head, predictions, tokens)
         if step == depth:
             break
-        is_final = final.after_step(head, output)
+        is_final = final.after_step(output)
         depths[predictions[is_final]] = step
         kept = (~is_final).nonzero().squeeze(1)
         if not len(kept):
@@ -114,7 +166,7 @@ def forward_with_exits(model: Model, strip: Strip, rule: ExitRule) -> ExitOutput
         if len(kept) < len(predictions):
             final.keep(kept)
             sequences = (kept[:, None] * width + torch.arange(width)).reshape(-1)
-            predictions, tokens = predictions[kept], tokens[states.keep(sequences).cpu()]
+            predictions, tokens = predictions[kept], tokens[steps.keep(sequences).cpu()]
     return ExitOutput(result, depths)
 
 

@@ -78,7 +78,7 @@ class PaddedModel(nn.Module):
         """
         encoder = self.model.encoder
         options = replace(encoder.compute_options, kernels=False, compile=False, recompute=False)
-        is_visible = _is_visible(mask)
+        is_visible = visible_tokens(mask)
         if positions is None:
             # The number of tokens before each. OpenVINO 2026.4 is wrong if a number is subtracted from the
             # sum, where there are more rows than tokens in a row.
@@ -87,7 +87,7 @@ class PaddedModel(nn.Module):
             multi_head_attention,
             heads=encoder.settings.heads,
             dropout=encoder.attention_dropout,
-            attention_bias=_attention_bias(is_visible, options.dtype),
+            attention_bias=attention_bias(is_visible, options.dtype),
         )
         embedded = encoder.embedding(ids, segments, positions, options.dtype, options.selected_kernels)
         yield from encoder.apply_layers(embedded, encoder.with_positions(attend, positions), options)
@@ -98,12 +98,12 @@ def first_tokens(values: Tensor, mask: Tensor) -> Tensor:
     return values[torch.arange(values.shape[0], device=values.device), mask.bool().long().argmax(1)]
 
 
-def _is_visible(mask: Tensor) -> Tensor:
+def visible_tokens(mask: Tensor) -> Tensor:
     """Return whether a token attends to another, which padding is not, [batch, length, length]."""
     return (mask[:, :, None] == mask[:, None]) & mask.bool()[:, None]
 
 
-def _attention_bias(is_visible: Tensor, dtype: torch.dtype) -> Tensor:
+def attention_bias(is_visible: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the bias of the scores that hides padding and other sequences, [batch, 1, length, length].
 
     The bias is the lowest finite value instead of minus infinity, so that a sequence without tokens

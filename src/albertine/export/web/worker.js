@@ -79,10 +79,14 @@ async function download(address, progress) {
 async function run({ run, sequences }) {
   currentRun = run;
   const { ort, page, graphs } = model;
-  const integers = (values) => new ort.Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
+  const integers = (values) => {
+    const data = BigInt64Array.from(values, BigInt);
+    return new ort.Tensor("int64", data, [1, data.length]);
+  };
   const states = [];
   for (const { ids, segments } of sequences) {
-    states.push((await graphs["embed.onnx"].run({ input_ids: integers(ids), token_type_ids: integers(segments) })).states);
+    const inputs = { input_ids: integers(ids), token_type_ids: integers(segments), position_ids: integers(ids.keys()) };
+    states.push((await graphs["embed.onnx"].run(inputs)).states);
   }
   for (let step = 0; step < page.blocks.length; step++) {
     const started = performance.now();
@@ -90,7 +94,8 @@ async function run({ run, sequences }) {
     for (let index = 0; index < sequences.length; index++) {
       if (currentRun !== run) return;
       for (const name of page.blocks[step]) {
-        const inputs = { states: states[index] };
+        const { ids } = sequences[index];
+        const inputs = { states: states[index], attention_mask: integers(ids.map(() => 1)), position_ids: integers(ids.keys()) };
         if (page.step_signal) inputs.step = new ort.Tensor("int64", BigInt64Array.of(BigInt(step)), []);
         states[index] = (await graphs[name].run(inputs)).next_states;
       }

@@ -1,11 +1,12 @@
-"""A model as ONNX graphs for a loop: the embedding, each distinct block, and the head.
+"""A model as graphs for a loop: the embedding, each distinct block, and the head.
 
-`engines/web_session.py` lists the files. A browser applies the block again and again and calls the head
-after each step, so that depth can be watched. Each block is a graph of its own, so that its weights are
-stored once whatever the depth. The token embedding is in a file beside the graphs, because the decoder of a
-masked-LM head is the same matrix.
+`step_files.py` lists them. A block is called again and again, and a head after each step, so that depth can
+be watched in a browser, and sequences can leave when their prediction is final. Each block is a graph of its
+own, so that its weights are stored once whatever the depth. In ONNX, the token embedding is in a file beside
+the graphs, because the decoder of a masked-LM head is the same matrix.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,48 +18,61 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from albertine.engines.onnx_graph import graph_of_module, store_weights_transposed
-from albertine.engines.web_files import EMBED_FILE, TABLE_FILE, block_files, head_files
+from albertine.engines.step_files import EMBED, STOP, TABLE_FILE, block_graphs, head_graphs
 from albertine.model.attention import multi_head_attention
 from albertine.model.depth_plan import BlockIndices, depth_plan
 from albertine.model.encoder import ComputeOptions
 from albertine.model.heads import Head
+from albertine.model.learned_exit import ExitUnit
 from albertine.model.model import Model
+from albertine.model.padded import attention_bias, visible_tokens
 
 _OPTIONS = ComputeOptions(kernels=False)
-_LENGTH = {1: Dim("length")}
-_EXAMPLE_LENGTH = 8
+_ROWS, _LENGTH = Dim("rows"), Dim("length")
+_EXAMPLE_SHAPE = (2, 8)
 
 
 class _Embed(nn.Module):
-    """Token ids and segments, [1, length], to states, [1, length, hidden]."""
+    """Token ids, segments and positions, [rows, length], to states, [rows, length, hidden]."""
 
     def __init__(self, model: Model):
         super().__init__()
         self.embedding = model.encoder.embedding
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
         states: Tensor = self.embedding(
-            input_ids, token_type_ids, _positions(input_ids), _OPTIONS.dtype, _OPTIONS.selected_kernels
+            input_ids, token_type_ids, position_ids, _OPTIONS.dtype, _OPTIONS.selected_kernels
         )
         return states
 
 
 class _Block(nn.Module):
-    """States to states, [1, length, hidden]; `step` is used only if there is a signal of the step."""
+    """States to states, [rows, length, hidden]; `step` is used only if there is a signal of the step."""
 
     def __init__(self, model: Model, block: BlockIndices):
         super().__init__()
         self.encoder, self.block = model.encoder, block
 
-    def forward(self, states: Tensor, step: Tensor | None = None) -> Tensor:
-        attend = partial(multi_head_attention, heads=self.encoder.settings.heads, dropout=0.0)
-        with_positions = self.encoder.with_positions(attend, _positions(states))
+    def forward(
+        self, states: Tensor, attention_mask: Tensor, position_ids: Tensor, step: Tensor | None = None
+    ) -> Tensor:
+        attend = partial(
+            multi_head_attention,
+            heads=self.encoder.settings.heads,
+            dropout=0.0,
+            attention_bias=attention_bias(visible_tokens(attention_mask), _OPTIONS.dtype),
+        )
+        with_positions = self.encoder.with_positions(attend, position_ids)
         step = torch.zeros((), dtype=torch.long) if step is None else step
         return self.encoder.apply_block(states, step, self.block, with_positions, _OPTIONS)
 
 
 class _HeadGraph(nn.Module):
-    """States, [1, length, hidden], to logits of tokens, [1, length, ...], and of the sequence, [1, ...]."""
+    """States, [rows, length, hidden], to logits of tokens, [rows, length, ...], and of rows, [rows, ...].
+
+    The logits of a row are those of its first token. Heads treat every token by itself, so that rows may be
+    any tokens.
+    """
 
     def __init__(self, model: Model, head: Head):
         super().__init__()
@@ -69,46 +83,64 @@ class _HeadGraph(nn.Module):
         return self.head.logits_of_tokens(hidden) | self.head.logits_of_sequences(hidden[:, 0])
 
 
-def _positions(values: Tensor) -> Tensor:
-    """Return the positions of the tokens of one sequence, [1, length]."""
-    return torch.arange(values.shape[1])[None]
+class _Stop(nn.Module):
+    """States of [CLS] before and after a step, [sequences, hidden], to the logit to stop, [sequences]."""
 
+    def __init__(self, model: Model, unit: ExitUnit):
+        super().__init__()
+        self.encoder, self.unit = model.encoder, unit
 
-def write_web_graphs(model: Model, folder: Path) -> list[str]:
-    """Write the graphs of a model in fp32; return the names of the files, the embedding first."""
-    model.eval()
-    settings = model.settings
-    tokens, segments = (torch.ones(1, _EXAMPLE_LENGTH, dtype=torch.long) for _ in range(2))  # not one tensor
-    states = torch.zeros(1, _EXAMPLE_LENGTH, settings.hidden_size)
-    graphs = {
-        EMBED_FILE: graph_of_module(
-            _Embed(model), {"input_ids": tokens, "token_type_ids": segments}, ["states"], [_LENGTH, _LENGTH]
+    def forward(self, before: Tensor, after: Tensor) -> Tensor:
+        logits: Tensor = self.unit(
+            self.encoder.normalized_output(before), self.encoder.normalized_output(after)
         )
-    }
-    block_names = [name for names in block_files(settings) for name in names]
+        return logits
+
+
+def step_onnx_graphs(model: Model) -> Iterator[tuple[str, ir.Model]]:
+    """Yield the name and the graph of each part of a model, in fp32, the embedding first."""
+    model.eval()
+    settings, is_written = model.settings, set()
+    states = torch.zeros(*_EXAMPLE_SHAPE, settings.hidden_size)
+    tokens, mask, segments, positions = (torch.ones(_EXAMPLE_SHAPE, dtype=torch.long) for _ in range(4))
+    of_rows = {0: _ROWS, 1: _LENGTH}
+    inputs = {"input_ids": tokens, "token_type_ids": segments, "position_ids": positions}
+    yield EMBED, graph_of_module(_Embed(model), inputs, ["states"], [of_rows] * 3)
+    block_names = [name for names in block_graphs(settings) for name in names]
     for name, block in dict(zip(block_names, depth_plan(settings), strict=True)).items():
-        inputs, shapes = {"states": states}, [_LENGTH]
+        inputs = {"states": states, "attention_mask": mask, "position_ids": positions}
+        shapes: list[dict[int, Dim]] = [of_rows] * 3
         if settings.step_signal:
-            inputs["step"], shapes = torch.zeros((), dtype=torch.long), [_LENGTH, {}]
-        graphs[name] = graph_of_module(_Block(model, block), inputs, ["next_states"], shapes)
-    for step, name in enumerate(head_files(settings, model.head_settings)):
-        if name not in graphs:
+            inputs["step"], shapes = torch.zeros((), dtype=torch.long), [*shapes, {}]
+        yield name, graph_of_module(_Block(model, block), inputs, ["next_states"], shapes)
+    for step, name in enumerate(head_graphs(settings, model.head_settings)):
+        if name not in is_written:
+            is_written.add(name)
             module = _HeadGraph(model, model.head_at(step + 1))
             with torch.no_grad():
                 outputs = list(module(states))
-            graphs[name] = graph_of_module(module, {"states": states}, outputs, [_LENGTH])
+            yield name, graph_of_module(module, {"states": states}, outputs, [of_rows])
+    if model.exit_unit is not None:
+        cls_states = {"before": states[:, 0].clone(), "after": states[:, 0].clone()}
+        yield STOP, graph_of_module(_Stop(model, model.exit_unit), cls_states, ["logits"], [{0: _ROWS}] * 2)
+
+
+def write_step_graphs(model: Model, folder: Path) -> list[str]:
+    """Write the graphs of a model in ONNX, in fp32; return the names of the files, the embedding first."""
     table = np.ascontiguousarray(model.encoder.embedding.tokens.weight.detach().numpy())
     (folder / TABLE_FILE).write_bytes(table.tobytes())
-    for name, graph in graphs.items():
+    names = []
+    for name, graph in step_onnx_graphs(model):
         store_weights_transposed(graph)
         _refer_to_table(graph, table)
-        _save(graph, folder / name)
-    return [*graphs, TABLE_FILE]
+        _save(graph, folder / f"{name}.onnx")
+        names.append(f"{name}.onnx")
+    return [*names, TABLE_FILE]
 
 
 def quantize_table(folder: Path) -> None:
     """Replace the token embedding by one in int8, with a scale for each token, in the file and all graphs."""
-    table = _read_table(ir.load(folder / EMBED_FILE), folder)
+    table = _read_table(ir.load(folder / f"{EMBED}.onnx"), folder)
     scales = np.maximum(np.abs(table).max(1) / 127, np.finfo(np.float32).tiny).astype(np.float32)
     values = np.round(table / scales[:, None]).astype(np.int8)
     for file in sorted(folder.glob("*.onnx")):

@@ -1,0 +1,110 @@
+"""The README of a model that was exported with a graph for each block and head."""
+
+from collections.abc import Mapping
+
+from albertine.engines.step_files import block_graphs, head_graphs, step_graphs
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.export import ExportFormat
+
+_TEMPLATE = """# {name}
+
+An ALBERT for {library} whose steps of depth are taken one by one: it predicts {purpose}.
+Weights in {precision}, {size}.
+{scores}
+
+## With Albertine
+
+```sh
+{command}
+```
+
+`--depth` works here and, for a fine-tuned model, `--exit`,
+also in `albertine.{function}` and `albertine serve`.
+
+## Without Albertine
+
+```python
+{code}
+```
+
+| graph | input | output |
+|---|---|---|
+| `embed` | `input_ids`, `token_type_ids`, `position_ids` [rows, length] | `states` [rows, length, {width}] |
+| a block | `states`, `attention_mask`, `position_ids`{step_input} | `next_states` |
+| a head | `states` [rows, length, {width}] | logits of each token, or of the first token of each row |
+{stop}
+A row may hold several sequences. In `attention_mask`, padding is 0, and the tokens of each sequence of a row
+have a number of their own from 1. In `position_ids`, each sequence counts from 0. A head treats every token
+by itself, so its rows may be the states of any tokens.
+"""
+
+_STOP = "| `stop` | states of `[CLS]`, `before` and `after` a step [sequences, {width}] | logit to stop |\n"
+
+_CODE = """import numpy as np
+{imports}
+from tokenizers import Tokenizer
+
+{open_graphs}
+blocks = {blocks}
+heads = {heads}
+encoded = Tokenizer.from_file("tokenizer.json").encode("A fine film.")
+mask, positions = np.array([encoded.attention_mask]), np.arange(len(encoded.ids))[None]
+(states,) = run("embed", {{
+    "input_ids": np.array([encoded.ids]),
+    "token_type_ids": np.array([encoded.type_ids]),
+    "position_ids": positions,
+}})
+for step, (names, head) in enumerate(zip(blocks, heads)):
+    for name in names:
+        inputs = {{"states": states, "attention_mask": mask, "position_ids": positions}}
+        (states,) = run(name, inputs{step_value})
+    print(step + 1, run(head, {{"states": states}}))"""
+
+_OPEN: dict[ExportFormat, tuple[str, str]] = {
+    "onnx": (
+        "import onnxruntime",
+        """graphs = {{name: onnxruntime.InferenceSession(f"{{name}}.onnx") for name in {names}}}
+def run(name, inputs):
+    return graphs[name].run(None, inputs)
+""",
+    ),
+    "openvino": (
+        "import openvino",
+        """core = openvino.Core()
+# Without the hint, products are in bf16 where the processor computes it fast.
+hint = {{"INFERENCE_PRECISION_HINT": "f32"}}
+graphs = {{name: core.compile_model(f"{{name}}.xml", "CPU", hint) for name in {names}}}
+def run(name, inputs):
+    return list(graphs[name](inputs).values())
+""",
+    ),
+}
+
+
+def steps_readme(
+    values: Mapping[str, str], to: ExportFormat, model: ModelSettings, head: HeadSettings
+) -> str:
+    """Return the text of the README.
+
+    Args:
+        values: title, purpose, size, precision, scores, command and function, by the names of the template.
+        to: format of the graphs.
+        model: settings of the encoder.
+        head: settings of the head.
+    """
+    imports, open_graphs = _OPEN[to]
+    names = [name for name in step_graphs(model, head) if name != "stop"]
+    code = _CODE.format(
+        imports=imports,
+        open_graphs=open_graphs.format(names=names),
+        blocks=block_graphs(model),
+        heads=head_graphs(model, head),
+        step_value=' | {"step": np.array(step)}' if model.step_signal else "",
+    )
+    return _TEMPLATE.format(
+        **values,
+        code=code,
+        width=model.hidden_size,
+        step_input=", `step` []" if model.step_signal else "",
+        stop=_STOP.format(width=model.hidden_size) if head.learned_exit else "",
+    )
