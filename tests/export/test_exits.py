@@ -15,8 +15,10 @@ from tests.model.test_exits import HEADS, make_model
 from albertine import pipeline
 from albertine.engines.conversion import convert_model
 from albertine.engines.exported_engine import ExportedEngine
+from albertine.engines.exported_folder import open_engine
 from albertine.errors import InputError
 from albertine.export.export import export
+from albertine.export.int8 import quantize
 from albertine.export.settings import ExportSettings
 from albertine.model.exits import forward_with_exits
 from albertine.model.model import Model
@@ -110,6 +112,23 @@ def test_a_pipeline_takes_an_export_with_exits(
 def test_an_export_in_one_graph_refuses_exits(exported: Path) -> None:
     with pytest.raises(InputError, match=r"this export always applies all layers; .* with --exits"):
         pipeline(exported, exit="patience:1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+def test_int8_of_own_heads_and_an_exit_unit(to: ExportFormat, tmp_path: Path) -> None:
+    model = make_model(replace(SMALL, layers=4), HEADS["classify"], own=True, learned=True)
+    write_export(model, tmp_path / "export", to, in_steps=True)
+    strip = random_strip(LENGTHS)
+    quantize(tmp_path / "export", to, [strip], in_steps=True)
+    settings, head = model.settings, model.head_settings
+    file = tmp_path / "export" / ("embed.xml" if to == "openvino" else "embed.onnx")
+    engine = open_engine(to, file, torch.float32, settings, head, "it", in_steps=True)
+    for depth in range(1, 5):
+        rule = ExitRule(depth=depth) if depth < 4 else ExitRule(quantile=0.8)
+        expected, actual = forward_with_exits(model, strip, rule), engine.run_with_exits(strip, rule)
+        difference = (actual.output.logits - expected.output.logits).abs().mean()
+        assert difference < 0.2 * expected.output.logits.abs().mean()
 
 
 @pytest.mark.slow

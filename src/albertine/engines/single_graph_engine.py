@@ -25,7 +25,9 @@ class SingleGraphEngine(ExportedEngine):
 
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:  # noqa: ARG002
         """Raise `InputError`: the graph applies all layers."""
-        raise InputError("this export always applies all layers; --exit and --depth need one with --exits")
+        raise InputError(
+            "its graph always applies all layers; --exit and --depth need an export with --exits, or torch"
+        )
 
     def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""

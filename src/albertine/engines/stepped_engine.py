@@ -174,7 +174,10 @@ class _ExportedSteps:
 
 
 def inputs_of_graphs(engine: SteppedEngine, strips: Sequence[Strip]) -> dict[str, list[Arrays]]:
-    """Return the inputs of each graph while a model runs on some strips, by the name of the graph."""
+    """Return the inputs of each graph, by its name, while a model takes all steps of some strips.
+
+    After each step the head and the exit unit are called, as with an exit rule.
+    """
     recorded: dict[str, list[Arrays]] = {name: [] for name in engine.graphs}
 
     def recording(name: str, session: Session) -> Session:
@@ -187,7 +190,11 @@ def inputs_of_graphs(engine: SteppedEngine, strips: Sequence[Strip]) -> dict[str
     graphs = {name: recording(name, session) for name, session in engine.graphs.items()}
     observed = SteppedEngine(graphs, engine.model_settings, engine.head_settings, engine.name)
     for strip in strips:
-        observed.run(strip)
+        steps = _ExportedSteps(observed, strip, engine.model_settings.layers)
+        for _ in range(engine.model_settings.layers):
+            steps.advance()
+            if STOP in graphs:
+                steps.stop_logits()
     return recorded
 
 

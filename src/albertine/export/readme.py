@@ -141,7 +141,7 @@ def write_readme(
     values = {
         "name": name,
         "purpose": purpose,
-        "files": " and ".join(f"`{file.name}`" for file in files),
+        "files": ", ".join(f"`{file.name}`" for file in files),
         "size": format_bytes(sum(file.stat().st_size for file in files)),
         "precision": settings.precision,
         "scores": f"\n{scores}\n" if scores else "",

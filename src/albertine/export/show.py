@@ -11,7 +11,7 @@ from albertine.progress import format_bytes
 
 def show_export(source: str, out: Path, settings: ExportSettings, result: ExportResult) -> None:
     """Print the files of an export, how close it is to its source, and how to run it."""
-    files, size = " and ".join(result.files), format_bytes(result.num_bytes)
+    files, size = ", ".join(result.files), format_bytes(result.num_bytes)
     progress.print_message(f"{out}: {files}, {size}, weights in {settings.precision}")
     if settings.precision == "fp32":
         progress.print_message(
