@@ -20,7 +20,6 @@ class _Seen:
     location: str
     label: str | None
     has_conflict: bool = False
-    is_repeated: bool = False
 
 
 class DuplicateCheck:
