@@ -25,7 +25,8 @@ def agreement_section(test: AgreementTest, names: Mapping[str, str]) -> Section:
     explanation = (
         "Minimal pairs: a held-out sentence, and the same sentence with one form that does not agree. The "
         "model, which was not trained for this, prefers the one with the higher pseudo-log-likelihood "
-        "(word-l2r). The dashed line is chance, 50%; the overall accuracy is the mean over the kinds."
+        "(word-l2r). Each form is right in half of the pairs of its kind, so preferring the more frequent form "
+        "is no better than chance, 50%, the dashed line. The overall accuracy is the mean over the kinds."
     )
     limits = (
         "The pairs are made by rules, without a parser, and only where the next words leave no doubt. A few "
@@ -44,7 +45,8 @@ def agreement_section(test: AgreementTest, names: Mapping[str, str]) -> Section:
 
 def _interval(name: str, accuracy: PairAccuracy) -> Interval:
     low, high = 100 * accuracy.low, 100 * accuracy.high
-    text = f"{accuracy.accuracy:.1%} ({low:.0f} to {high:.0f}), {accuracy.num_pairs:,}"
+    text = f"{accuracy.accuracy:.1%} ({low:.0f} to {high:.0f})"
+    name = f"{name} ({accuracy.num_pairs:,} pairs)"
     return Interval(name, accuracy.accuracy, accuracy.low, accuracy.high, text)
 
 

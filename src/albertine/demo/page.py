@@ -19,7 +19,7 @@ from albertine.model.parameter_counts import bert_of_same_shape, count_parameter
 from albertine.report.architecture_diagram import architecture_diagram
 from albertine.report.charts import Bar, bar_chart
 from albertine.report.curves import PlottedRun, pretraining_charts
-from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
+from albertine.report.model_charts import ChartedModel, transition_charts
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.report.pretraining_page import (
     OUTPUT_LABELS,
@@ -99,12 +99,7 @@ def _model_blocks(workspace: DemoWorkspace) -> list[str]:
         architecture_diagram(bert.settings, "BERT of the same shape", output_label),
     ]
     models = [albert, replace(bert, name="BERT of the same shape")]
-    return [
-        paragraphs(explanation),
-        side_by_side(diagrams),
-        weight_drawing(models),
-        parameter_chart([albert, bert]),
-    ]
+    return [paragraphs(explanation), side_by_side(diagrams), weight_drawing(models)]
 
 
 def _grammar_sections(workspace: DemoWorkspace) -> list[Section]:
@@ -170,7 +165,8 @@ def _held_out_text(manifest: Manifest) -> str:
 def _with_interval(estimate: dict[str, float | None]) -> str:
     if estimate["value"] is None or estimate["low"] is None or estimate["high"] is None:
         return "unknown"
-    return f"{estimate['value']:.1%} ({100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
+    interval = f"({100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
+    return f"{estimate['value']:.1%} {interval.replace(' ', chr(0xA0))}"  # a phone breaks only before it
 
 
 def _task_blocks(workspace: DemoWorkspace) -> list[str]:

@@ -15,7 +15,7 @@ Limits: some pairs are sentences of a dialect ("they was") or of an older langua
 """
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -150,16 +150,28 @@ _FINDERS: tuple[Callable[[str], Iterator[AgreementPair]], ...] = (
 def agreement_pairs(sentences: Iterable[str], max_per_kind: int) -> list[AgreementPair]:
     """Return minimal pairs made from English sentences, at most one from each, sorted by kind.
 
-    A sentence with several forms gives a pair of the kind of which there are the fewest so far.
+    Each form of a kind is the swapped one equally often, so a model that prefers the more frequent form is
+    correct in half of the pairs. A sentence with several forms gives a pair of which there are few so far.
     """
-    counts: Counter[str] = Counter()
-    pairs = []
+    by_form: dict[tuple[str, str], list[AgreementPair]] = defaultdict(list)
     for sentence in sentences:
         candidates = [pair for find in _FINDERS for pair in find(sentence)]
         if not candidates:
             continue
-        rarest = min(candidates, key=lambda pair: counts[pair.kind])
-        if counts[rarest.kind] < max_per_kind:
-            counts[rarest.kind] += 1
-            pairs.append(rarest)
-    return sorted(pairs, key=lambda pair: pair.kind)
+        pair = min(candidates, key=lambda candidate: len(by_form[_swapped_form(candidate)]))
+        if len(by_form[_swapped_form(pair)]) < max_per_kind // 2:
+            by_form[_swapped_form(pair)].append(pair)
+    pairs = []
+    for kind in sorted({kind for kind, _ in by_form}):
+        forms = [by_form[kind, form] for form in kind.split(", ")]
+        count = min(map(len, forms))
+        pairs += [
+            pair
+            for alternating in zip(*(form[:count] for form in forms), strict=True)
+            for pair in alternating
+        ]
+    return pairs
+
+
+def _swapped_form(pair: AgreementPair) -> tuple[str, str]:
+    return pair.kind, pair.bad.lower()

@@ -128,7 +128,7 @@ def _descriptions(stored: Sequence[WeightPart]) -> list[tuple[WeightPart, str]]:
     """Return a text for each group of like parts, in the order of computation."""
     texts = []
     for part, count in Counter(stored).items():
-        size = format_bytes(part.num_bytes)
+        size = format_bytes(part.num_bytes).replace(" ", "\u00a0")  # the unit stays in the line
         if part.is_block:
             times = "once" if part.uses == 1 else f"{part.uses} times"
             what = f"1 {part.name} of {size}" if count == 1 else f"{count} {part.name}s of {size} each"
