@@ -4,32 +4,29 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from albertine.study.summary import ReportSummary
+from albertine.study.verdicts import Outcome
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from publish_studies import DOCS, publish, with_rows  # noqa: E402
+from publish_studies import DOCS, publish, with_rows
 
 HEADER = (
-    "| claim | scale | seeds | verdict | the claim in a sentence | measured on |\n|---|---|---|---|---|---|\n"
+    "| claim | scale | seeds | verdict | the claim in a sentence | measured on |\n"
+    "|---|---|---|---|---|---|\n"
+)
 )
 
 
-def write_report(
-    out: Path,
-    claim: str,
-    outcome: Literal["confirmed", "contradicted", "undecided"],
-    needed: int | None = None,
-) -> None:
+def write_report(out: Path, claim: str, outcome: Outcome, needed: int | None = None) -> None:
     """Write the files of a report as a study does."""
     folder = out / "claims"
     folder.mkdir(parents=True, exist_ok=True)
     page = f"{claim}.minutes.html"
     summary = ReportSummary(
-        claim, f"{claim} holds.", "a paper", "minutes", outcome, 5, needed, [], [], "1", None, page
+        claim, "It holds.", "paper", "minutes", outcome, 5, needed, [], [], "1", None, page
     )
     (folder / page).write_text(f"<p>{claim} {outcome}</p>")
     (folder / page).with_suffix(".json").write_text(json.dumps(asdict(summary)))
@@ -41,16 +38,16 @@ def test_published_reports_have_pages_and_rows(tmp_path: Path) -> None:
     (docs / "README.md").write_text(f"# Studies\n\n{HEADER}\nAfter the table.\n")
 
     write_report(tmp_path / "first", "table-5", "undecided", 12)
-    publish(tmp_path / "first", docs, "a laptop")
+    publish(tmp_path / "first", docs, "there")
     write_report(tmp_path / "second", "table-5", "confirmed")
     write_report(tmp_path / "second", "n-grams", "contradicted")
-    publish(tmp_path / "second", docs, "a server")
+    publish(tmp_path / "second", docs, "here")
 
     text = (docs / "README.md").read_text()
     assert text == (
         f"# Studies\n\n{HEADER}"
-        "| [`n-grams`](claims/n-grams.minutes.html) | minutes | 5 | contradicted | n-grams holds. | a server |\n"
-        "| [`table-5`](claims/table-5.minutes.html) | minutes | 5 | confirmed | table-5 holds. | a server |\n\n"
+        "| [`n-grams`](claims/n-grams.minutes.html) | minutes | 5 | contradicted | It holds. | here |\n"
+        "| [`table-5`](claims/table-5.minutes.html) | minutes | 5 | confirmed | It holds. | here |\n\n"
         "After the table.\n"
     )
     assert (docs / "claims" / "table-5.minutes.html").read_text() == "<p>table-5 confirmed</p>"
@@ -62,7 +59,7 @@ def test_an_undecided_claim_says_how_many_seeds_may_decide(tmp_path: Path) -> No
     docs.mkdir()
     (docs / "README.md").write_text(HEADER)
     write_report(tmp_path, "table-5", "undecided", 12)
-    publish(tmp_path, docs, "a laptop")
+    publish(tmp_path, docs, "there")
     assert "| undecided; 12 seeds may decide |" in (docs / "README.md").read_text()
 
 
