@@ -14,9 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from publish_studies import DOCS, publish, with_rows
 
 HEADER = (
-    "| claim | scale | seeds | verdict | the claim in a sentence | measured on |\n"
-    "|---|---|---|---|---|---|\n"
-)
+    "| claim | scale | seeds | verdict | the claim in a sentence | measured on |\n|---|---|---|---|---|---|\n"
 )
 
 
