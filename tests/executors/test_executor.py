@@ -109,7 +109,7 @@ def test_a_stale_file_of_ray_start_is_refused(tmp_path: Path, monkeypatch: pytes
     file = tmp_path / "ray" / "ray_current_cluster"
     file.parent.mkdir()
     file.write_text("127.0.0.1:1")
-    with pytest.raises(InputError, match="ray_current_cluster: 127.0.0.1:1: no cluster answers"):
+    with pytest.raises(InputError, match=r"ray_current_cluster: 127.0.0.1:1: no cluster answers"):
         ray_cluster.running_cluster()
     monkeypatch.setenv("RAY_ADDRESS", "local")
     assert ray_cluster.running_cluster() is None
@@ -118,7 +118,7 @@ def test_a_stale_file_of_ray_start_is_refused(tmp_path: Path, monkeypatch: pytes
 def test_a_worker_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     setup = JobSetup(square, None, (), tmp_path)
     monkeypatch.setattr(ray_worker, "__version__", "0.0.1")
-    with pytest.raises(InputError, match="has Albertine 0.0.1, the command .*; install the same version"):
+    with pytest.raises(InputError, match=r"has Albertine 0.0.1, the command .*; install the same version"):
         setup.prepare_worker()
 
 

@@ -81,6 +81,7 @@ def predict(
     /,
     *,
     out: Path | None = None,
+    cluster: ClusterOption = None,
     settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
@@ -98,7 +99,8 @@ def predict(
 
     resolved_settings = options.read_settings(PredictSettings)
     report_unfinished_runs(model)
-    predict_file(model, resolved_settings, out)
+    with open_cluster(cluster) as executor:
+        predict_file(model, resolved_settings, out, executor=executor)
 
 
 @app.command(group=TASKS)

@@ -23,6 +23,7 @@ app.command(tokenizer)
 def tokenizer_train(
     *text: str,
     out: Path,
+    cluster: ClusterOption = None,
     settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
@@ -36,7 +37,9 @@ def tokenizer_train(
     """
     from albertine.text.tokenizer_training import build_tokenizer
 
-    build_tokenizer(text, out, options.read_settings(TokenizerSettings))
+    resolved_settings = options.read_settings(TokenizerSettings)
+    with open_cluster(cluster) as executor:
+        build_tokenizer(text, out, resolved_settings, executor)
 
 
 @tokenizer.command(name="show")

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ from albertine.processes import block_signals
 _MAX_LOSSES = 3  # of the workers of one job, after which the job itself is the likely cause
 _STOP_SECONDS = 60.0  # until a stopped job is killed; a training run writes a checkpoint in this time
 _CONNECT_SECONDS = 5.0
+
+# Read when Ray is imported, and by the processes that it starts: send no statistics to its authors; print no
+# messages of the cluster on standard output, where results are.
+_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 
 
 @dataclass(eq=False)
@@ -119,13 +124,12 @@ class RayCluster:
         """Join the running cluster or start one, unless it is open; a new one has at least some cores."""
         if self._is_open:
             return
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # for Ray and all processes that it starts
+        os.environ.update(_ENVIRONMENT)
         import ray
 
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         address = running_cluster()
-        # A signal during the start would leave processes; those of a new cluster must not get Ctrl-C. This
-        # also restores the handler of SIGTERM, which Ray replaces.
+        # A signal during the start would leave processes; those of a new cluster must not get Ctrl-C.
         with block_signals(signal.SIGINT):
             self._is_open = True
             if address is None:
@@ -133,11 +137,15 @@ class RayCluster:
                 self._folder = Path(tempfile.mkdtemp(prefix="albertine-ray-", dir="/tmp"))
                 options |= {"include_dashboard": False, "_temp_dir": str(self._folder)}
                 options["num_cpus"] = max(cores, os.cpu_count() or 1)
+            handler = signal.getsignal(signal.SIGTERM)  # which Ray replaces
             try:
                 ray.init(address or "local", **options)
             except (ConnectionError, OSError, RuntimeError, ValueError) as error:
                 place = f"the Ray cluster at {address}" if address else "a local Ray cluster"
                 raise WorkError(f"--cluster ray: cannot use {place}: {error}") from None
+            finally:
+                if threading.current_thread() is threading.main_thread():
+                    signal.signal(signal.SIGTERM, handler)
 
     def _max_pending(self, cores: int, gpus: int) -> int:
         """Return how many jobs to submit before the first has finished; nodes may come and go."""

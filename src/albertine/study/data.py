@@ -79,7 +79,7 @@ class StudyData:
         if not tokenizer.exists():
             # Allowed to be smaller, because a user's text may be short.
             settings = TokenizerSettings(vocab_size=protocol.vocab_size, allow_smaller=True)
-            build_tokenizer([source], tokenizer, settings)
+            build_tokenizer([source], tokenizer, settings, executor)
         try:
             corpus_settings = CorpusSettings(held_out=_held_out(self.text))
             build_corpus([source], tokenizer, self.corpus, corpus_settings, executor)
