@@ -56,11 +56,11 @@ def cluster() -> Iterator[RayCluster]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the bytes of all files of a folder, without the metrics of runs, which have times."""
+    """Return the bytes of all files of a folder, except those that have times."""
     return {
         str(file.relative_to(folder)): file.read_bytes()
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.name not in ("metrics.jsonl", "training.json")
+        if file.is_file() and file.name not in ("metrics.jsonl", "state.json")
     }
 
 

@@ -36,7 +36,8 @@ def wait_until_jobs_run(command: subprocess.Popen[str], out: Path) -> list[psuti
         assert command.poll() is None, command.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    return psutil.Process(command.pid).children(recursive=True)
+    processes: list[psutil.Process] = psutil.Process(command.pid).children(recursive=True)
+    return processes
 
 
 def clusters() -> set[Path]:

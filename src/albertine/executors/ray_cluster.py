@@ -13,9 +13,10 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
@@ -28,12 +29,17 @@ _STOP_SECONDS = 60.0  # until a stopped job is killed; a training run writes a c
 _CONNECT_SECONDS = 5.0
 
 # Read when Ray is imported, and by the processes that it starts: send no statistics to its authors; print no
-# messages of the cluster on standard output, where results are.
-_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+# messages of the cluster on standard output, where results are; give workers the priority of the command.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "1",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+    "RAY_worker_niceness": "0",
+}
 
 
 @dataclass(eq=False)
-class _SubmittedJob(Generic[JobT]):
+class _RemoteJob:
     """A job that Ray has, or has finished.
 
     Attributes:
@@ -43,10 +49,90 @@ class _SubmittedJob(Generic[JobT]):
         result: its result, when it is finished.
     """
 
-    job: JobT
+    job: Any
     reference: Any
     losses: int = 0
     result: Any = None
+
+
+class _RemoteJobs:
+    """The jobs of one call of `run`."""
+
+    def __init__(
+        self, setup: JobSetup, cores: int, gpus: int, on_poll: Callable[[], None] | None, advice: str
+    ):
+        import ray
+
+        # In a tuple, so that Ray does not resolve the reference for each job.
+        self._call = uuid.uuid4().hex, (ray.put(setup),)
+        options = {"num_cpus": cores, "num_gpus": gpus, "max_retries": 0}
+        self._function = ray.remote(run_job).options(**options)
+        self._on_poll, self._advice = on_poll, advice
+        self._unfinished: set[_RemoteJob] = set()
+
+    def submit(self, job: Any) -> _RemoteJob:
+        """Start a job."""
+        one = _RemoteJob(job, self._function.remote(*self._call, job))
+        self._unfinished.add(one)
+        return one
+
+    def wait(self, waiting: Collection[_RemoteJob]) -> list[_RemoteJob]:
+        """Return some jobs that are finished; start those again whose worker was lost."""
+        import ray
+
+        by_reference = {one.reference: one for one in waiting}
+        done, _ = ray.wait(list(by_reference), timeout=POLL_SECONDS)
+        if self._on_poll:
+            self._on_poll()
+        finished = []
+        for one in map(by_reference.__getitem__, done):
+            if self._fetch_result(one):
+                self._unfinished.remove(one)
+                finished.append(one)
+            else:
+                one.reference = self._function.remote(*self._call, one.job)
+        return finished
+
+    def _fetch_result(self, one: _RemoteJob) -> bool:
+        """Fetch the result of a finished job, or raise its error; return False if its worker was lost."""
+        import ray
+        from ray import exceptions
+
+        try:
+            one.result = ray.get(one.reference)
+        except (
+            exceptions.WorkerCrashedError,
+            exceptions.NodeDiedError,
+            exceptions.OutOfMemoryError,
+            exceptions.ObjectLostError,
+        ):
+            one.losses += 1
+            if one.losses > _MAX_LOSSES:
+                raise WorkError(
+                    f"{one.losses} workers of the Ray cluster died with the same job, probably for lack of "
+                    f"memory; {self._advice}"
+                ) from None
+            progress.print_message("a worker of the Ray cluster was lost; its job runs again")
+            return False
+        except exceptions.RayError as error:
+            last_line = str(error).strip().rpartition("\n")[2]
+            raise WorkError(f"--cluster ray: a job could not be run: {last_line}") from None
+        if isinstance(one.result, JobFailure):
+            raise one.result.error
+        return True
+
+    def stop(self) -> None:
+        """Interrupt the jobs as Ctrl-C does and wait for them; kill those that go on."""
+        import ray
+
+        references = [one.reference for one in self._unfinished]
+        if not references:
+            return
+        for reference in references:
+            ray.cancel(reference)
+        _, running = ray.wait(references, num_returns=len(references), timeout=_STOP_SECONDS)
+        for reference in running:
+            ray.cancel(reference, force=True)
 
 
 class RayCluster:
@@ -74,39 +160,15 @@ class RayCluster:
     ) -> Iterator[tuple[JobT, ResultT]]:
         """Yield each job with its result; see `Executor.run`."""
         self._open(cores)
-        import ray
-
-        call = uuid.uuid4().hex, (ray.put(JobSetup(function, initializer, initargs, Path.cwd())),)
-        options = {"num_cpus": cores, "num_gpus": gpus, "max_retries": 0}
-        remote_function = ray.remote(run_job).options(**options)
-        submitted: set[_SubmittedJob[JobT]] = set()
-
-        def submit(job: JobT) -> _SubmittedJob[JobT]:
-            one = _SubmittedJob(job, remote_function.remote(*call, job))
-            submitted.add(one)
-            return one
-
-        def wait_for(waiting: Collection[_SubmittedJob[JobT]]) -> Collection[_SubmittedJob[JobT]]:
-            by_reference = {one.reference: one for one in waiting}
-            done, _ = ray.wait(list(by_reference), timeout=POLL_SECONDS)
-            if on_poll:
-                on_poll()
-            finished = []
-            for one in map(by_reference.__getitem__, done):
-                if _fetch_result(one, advice):
-                    finished.append(one)
-                else:
-                    one.reference = remote_function.remote(*call, one.job)
-            return finished
-
+        remote = _RemoteJobs(
+            JobSetup(function, initializer, initargs, Path.cwd()), cores, gpus, on_poll, advice
+        )
         try:
-            for job, one in run_window(
-                jobs, submit, wait_for, lambda: self._max_pending(cores, gpus), in_order=in_order
-            ):
-                submitted.remove(one)
+            max_pending = partial(self._max_pending, cores, gpus)
+            for job, one in run_window(jobs, remote.submit, remote.wait, max_pending, in_order=in_order):
                 yield job, one.result
         except BaseException:
-            _stop_jobs([one.reference for one in submitted])
+            remote.stop()
             raise
 
     def close(self) -> None:
@@ -167,48 +229,6 @@ class RayCluster:
             )
         # Twice as many, so that a worker need not wait for its next job.
         return min(2 * slots, self._max_jobs or 2 * slots)
-
-
-def _fetch_result(one: _SubmittedJob[Any], advice: str) -> bool:
-    """Fetch the result of a finished job, or raise its error; return False if its worker was lost."""
-    import ray
-    from ray import exceptions
-
-    try:
-        one.result = ray.get(one.reference)
-    except (
-        exceptions.WorkerCrashedError,
-        exceptions.NodeDiedError,
-        exceptions.OutOfMemoryError,
-        exceptions.ObjectLostError,
-    ):
-        one.losses += 1
-        if one.losses > _MAX_LOSSES:
-            raise WorkError(
-                f"{one.losses} workers of the Ray cluster died with the same job, probably for lack of "
-                f"memory; {advice}"
-            ) from None
-        progress.print_message("a worker of the Ray cluster was lost; its job runs again")
-        return False
-    except exceptions.RayError as error:
-        last_line = str(error).strip().rpartition("\n")[2]
-        raise WorkError(f"--cluster ray: a job could not be run: {last_line}") from None
-    if isinstance(one.result, JobFailure):
-        raise one.result.error
-    return True
-
-
-def _stop_jobs(references: list[Any]) -> None:
-    """Interrupt jobs as Ctrl-C does and wait for them; kill those that go on."""
-    import ray
-
-    if not references:
-        return
-    for reference in references:
-        ray.cancel(reference)
-    _, running = ray.wait(references, num_returns=len(references), timeout=_STOP_SECONDS)
-    for reference in running:
-        ray.cancel(reference, force=True)
 
 
 def running_cluster() -> str | None:

@@ -65,8 +65,7 @@ def run_job(call_id: str, setup_reference: tuple[Any], job: Any) -> Any:
 
     Args:
         call_id: id of the call of `run`.
-        setup_reference: Ray's reference to the `JobSetup`, in a tuple, so that Ray does not resolve it
-            for each job.
+        setup_reference: Ray's reference to the `JobSetup`, in a tuple.
         job: the job.
     """
     global _prepared
