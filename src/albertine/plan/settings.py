@@ -2,10 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 from albertine.pretrain.settings import PretrainSettings
-from albertine.settings import SettingError, Settings, setting
+from albertine.settings import SettingError, setting
 
 THIS_MACHINE = "this"
 _FACTORS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
@@ -58,16 +57,6 @@ class PlanSettings(PretrainSettings):
         if self.finetune is not None and self.tokens is not None:
             problem = "not with finetune, whose tokens follow from the task; give examples or example_tokens"
             raise SettingError("tokens", self.tokens, problem, ("finetune",))
-
-
-@dataclass(frozen=True)
-class PlanBenchSettings(Settings):
-    """Settings of `albertine bench plan`."""
-
-    seconds: float = setting(
-        60.0, "Approximate seconds of each training run.", minimum=1.0, maximum=100_000.0
-    )
-    setting: Literal["all", "1", "2", "3", "4", "5"] = setting("all", "Which of the five runs to measure.")
 
 
 def parse_tokens(text: str) -> int:
