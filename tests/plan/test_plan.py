@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import albertine
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
@@ -188,6 +189,13 @@ def test_fewer_layers_and_short_samples_cost_less() -> None:
 def test_price_counts_every_device() -> None:
     result = plan("albert-base", "4 x A100", tokens="1B", price="2.5")
     assert result.cost == pytest.approx(2.5 * 4 * result.seconds / 3600)
+
+
+def test_the_model_is_that_of_the_checkpoint_to_start_from(tmp_path: Path) -> None:
+    albertine.save(albertine.create("demo"), tmp_path / "demo")
+    result = plan_training(settings(init_from=str(tmp_path / "demo"), hardware="L4", finetune="rte"))
+    assert result.workload.model.hidden_size == MODEL_PRESETS["demo"].hidden_size
+    assert result.workload.unit_tokens == 128
 
 
 # What does not fit.

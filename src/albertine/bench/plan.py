@@ -37,7 +37,7 @@ from albertine.world.write import write_world
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
-_STORIES, _VOCAB_SIZE = 3_000, 1_000
+_STORIES, _VOCAB_SIZE = 1_000, 1_000
 _MIN_STEPS = 3
 _EVALUATIONS = 2
 _ADVICE = "free some memory, or choose another run with --run"

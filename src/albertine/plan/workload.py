@@ -9,6 +9,8 @@ import torch
 
 from albertine.errors import InputError
 from albertine.finetune.paper_defaults import default_optimizer, task_defaults
+from albertine.interop.hub import locate_checkpoint
+from albertine.interop.transformers_config import checkpoint_model_settings
 from albertine.model.cost import count_flops, prediction_flops
 from albertine.model.model import Model
 from albertine.plan.settings import PlanSettings, parse_tokens
@@ -84,9 +86,19 @@ class Workload:
 
 def make_workload(settings: PlanSettings) -> Workload:
     """Return the run that settings describe."""
+    settings = _with_checkpoint_model(settings)
     if settings.finetune is not None:
         return _finetuning_workload(settings, settings.finetune)
     return _pretraining_workload(settings)
+
+
+def _with_checkpoint_model(settings: PlanSettings) -> PlanSettings:
+    """Return the settings with the model of the checkpoint to start from, unless they have one."""
+    has_model = any(key.startswith("model.") for key in settings.explicit_keys)
+    if settings.init_from is None or has_model:
+        return settings
+    folder = locate_checkpoint(settings.init_from, weights=False)
+    return replace(settings, model=checkpoint_model_settings(folder))
 
 
 def _pretraining_workload(settings: PlanSettings) -> Workload:
