@@ -183,7 +183,8 @@ def _score_tables(card: ReportCard) -> str:
     rows += [_task_row(task) for task in card.tasks]
     lines = ["| measure | score | 95% interval | baseline |", "|---|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
-    lines += ["", *(f"Not measured: {title}, because {why}." for title, why in card.skipped_parts.items())]
+    if card.skipped_parts:
+        lines += ["", f"Not measured: {', '.join(card.skipped_parts)}."]
     return "\n".join(lines).strip()
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from albertine.check.check import CheckReport, check_data
     from albertine.check.settings import CheckSettings
     from albertine.corpus.settings import ObjectiveSettings
+    from albertine.executors.cluster import open_cluster
     from albertine.export.export import ExportResult, export
     from albertine.export.settings import ExportSettings
     from albertine.finetune.finetune import FinetuneResults, finetune
@@ -84,6 +85,7 @@ _LAZY_EXPORTS = {
     "finetune": ("albertine.finetune.finetune", "finetune"),
     "load": ("albertine.interop.load", "load"),
     "load_tokenizer": ("albertine.interop.load", "load_tokenizer"),
+    "open_cluster": ("albertine.executors.cluster", "open_cluster"),
     "pipeline": ("albertine.inference.pipeline", "pipeline"),
     "plan_training": ("albertine.plan.plan", "plan_training"),
     "predict": ("albertine.inference.predict", "predict"),
@@ -131,6 +133,7 @@ __all__ = [
     "finetune",
     "load",
     "load_tokenizer",
+    "open_cluster",
     "pipeline",
     "plan_training",
     "predict",

@@ -89,7 +89,7 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     result = json.loads((out / "results" / "cloze.json").read_text())
     assert 0 < result["metrics"]["accuracy"] <= 1
     monkeypatch.setattr(workspace, "write_world", interrupted)  # finished steps are not repeated
-    monkeypatch.setattr(parallel_runs, "run_in_processes", interrupted)
+    monkeypatch.setattr(parallel_runs, "ProcessPool", interrupted)
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
 
 
