@@ -210,6 +210,7 @@ def test_the_model_is_that_of_the_checkpoint_to_start_from(tmp_path: Path) -> No
         ("albert-base", "4096 x H100", {}, "raise it to at least 2097152"),
         ("albert-base", "L4", {"train": {"micro_batch_tokens": 10**6}}, "does not fit into the memory"),
         ("albert-base", "H100", {"objective": {"max_length": 1024}}, "takes at most 512"),
+        ("albert-base", "H100", {"curriculum": {"depth": "6, 13 from 0.5"}}, "the model has only 12 layers"),
         ("albert-base", "H100", {"train": {"minutes": 5.0}}, "give --train.steps"),
         ("albert-base", "H100", {"finetune": "mnl"}, r"--finetune mnl: unknown \(did you mean mnli"),
         (

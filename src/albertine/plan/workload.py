@@ -113,6 +113,11 @@ def _pretraining_workload(settings: PlanSettings) -> Workload:
             f"samples of {longest} tokens: the model takes at most {model.max_length}; "
             "reduce --objective.max-length, or raise --model.max-length"
         )
+    if max(stage.depths[-1] for stage in stages) > model.layers:
+        raise InputError(
+            f'--curriculum.depth "{settings.curriculum.depth}": the model has only {model.layers} layers; '
+            "raise --model.layers, or lower the depths"
+        )
     return Workload(
         "pre-training",
         model,
