@@ -10,7 +10,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "docs"
 MAX_BYTES = 200_000  # of a picture, because each clone and each visit of the site loads it
-_WIDTH, _HEIGHT = 1000, 1120
+_WIDTH, _HEIGHT = 1000, 1360
 _SCHEMES = {"dark": 0, "light": 1}  # values of Chromium's setting
 
 
