@@ -1,11 +1,11 @@
-"""How the bandwidth between two nodes limits training: the step time of ALBERT-large beside BERT-large.
+"""How the bandwidth between two nodes limits training: the step time of an ALBERT and of a BERT of its shape.
 
     python tools/bandwidth.py --corpus C --json step-times.json --svg docs/bandwidth.svg
 
 Two nodes with one process each (see `nodes.py`) train one model and then the other, with the training
 loop of `albertine pretrain`. The bandwidth changes while they train. Each result is the median time of a
-few steps. The batches are small, so that two cores are enough; a larger batch adds the same computation
-to both models.
+few steps. Both models are 512 wide and have 36 layers, so the BERT has 18 times as many parameters, as
+BERT-large has beside ALBERT-large. The batches are small, so that two cores are enough.
 """
 
 import argparse
@@ -21,10 +21,13 @@ from pathlib import Path
 from subprocess import Popen
 from tempfile import TemporaryDirectory
 
+from albertine.model.cost import gradient_bytes
+from albertine.model.parameter_counts import bert_of_same_shape
+from albertine.settings import ModelSettings
 from bandwidth_chart import draw_step_times
 from nodes import Nodes, bits_per_second, exit_on_sigterm, torchrun, unusable_reason
 
-MODELS = ("albert-large", "bert-large")
+MODELS = ("ALBERT", "BERT")
 RATES = ("10gbit", "3gbit", "1gbit", "300mbit", "100mbit")
 _BATCH_TOKENS, _MAX_LENGTH = 128, 64
 _WARM_UP_STEPS = 2
@@ -35,16 +38,24 @@ class StepTime:
     """The step time of a model at a bandwidth.
 
     Attributes:
-        model: name of the preset.
+        model: "ALBERT" or "BERT".
+        gradient_bytes: size of its gradients.
         rate: bandwidth of each node in each direction, such as `100mbit`.
         seconds: median seconds per step.
         runs: seconds of each step.
     """
 
     model: str
+    gradient_bytes: int
     rate: str
     seconds: float
     runs: list[float]
+
+
+def model_settings(model: str) -> ModelSettings:
+    """Return the settings of a model by its name in `MODELS`."""
+    albert = ModelSettings(hidden_size=512, layers=36, heads=8)
+    return albert if model == "ALBERT" else bert_of_same_shape(albert)
 
 
 def train(model: str, corpus: Path) -> None:
@@ -54,18 +65,17 @@ def train(model: str, corpus: Path) -> None:
     from albertine.pretrain.assembly import build_trainer
     from albertine.pretrain.settings import PretrainSettings
     from albertine.pretrain.setup import resolved_settings
-    from albertine.settings import MODEL_PRESETS
     from albertine.train.distributed import init_distributed
     from albertine.train.settings import PretrainTrainSettings
 
     settings = PretrainSettings(
         corpus=corpus,
         device="cpu",
-        model=MODEL_PRESETS[model],
+        model=model_settings(model),
         objective=ObjectiveSettings(max_length=_MAX_LENGTH),
         train=PretrainTrainSettings(optimizer="adamw", precision="fp32", batch_tokens=_BATCH_TOKENS),
     )
-    settings.record_explicit_keys({"model.vocab_size"})  # the vocabulary of the paper, whatever the corpus
+    settings.record_explicit_keys({"model.vocab_size"})  # 30,000, whatever the corpus has
     opened = open_corpus(corpus)
     with TemporaryDirectory() as folder, init_distributed("cpu") as distributed:
         settings = resolved_settings(settings, opened, None, distributed.world_size)
@@ -98,7 +108,8 @@ def measure(model: str, corpus: Path, runs: int) -> Iterator[StepTime]:
             nodes.limit_bandwidth(rate)
             first = len(_read_steps(logs)) + 1  # the current step began before the change
             seconds = _wait_for_steps(logs, started, first + runs)[first:]
-            yield StepTime(model, rate, statistics.median(seconds), seconds)
+            size = gradient_bytes(model_settings(model))
+            yield StepTime(model, size, rate, statistics.median(seconds), seconds)
 
 
 def _wait_for_steps(logs: list[Path], started: list[Popen[bytes]], number: int) -> list[float]:

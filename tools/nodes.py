@@ -276,9 +276,10 @@ def main() -> int:
 
 
 def exit_on_sigterm() -> None:
-    """Let SIGTERM leave all `with` blocks, so that the nodes are removed."""
+    """Let the first SIGTERM leave all `with` blocks, so that the nodes are removed."""
 
     def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature of a handler
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
     signal.signal(signal.SIGTERM, leave)

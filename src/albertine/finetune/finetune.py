@@ -102,7 +102,7 @@ def finetune(
     out = Path(out)
     check_tracker_installed(settings.train.tracker)
     _check_output_folder(out)
-    with init_distributed(settings.device) as distributed:
+    with init_distributed(settings.device, settings.train.timeout_minutes) as distributed:
         source = None if model is None else str(model)
         check_minutes(settings, sweep=sweep)
         data = prepare_task(source, settings)
