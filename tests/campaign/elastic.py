@@ -4,12 +4,14 @@
 
 Nodes are network namespaces on this machine (`tools/nodes.py`), so this needs Linux, root and iproute2. All
 nodes share the run folder. `torchrun --nnodes 1:3` runs on each, and the rendezvous is outside of them.
-Faults come at chosen steps. After each, the run must write a later checkpoint; a node that was killed is
-then started again, and joins. At the end the losses must be those of an undisturbed run with one process.
+After each fault, the run must write a later checkpoint. A node that was killed starts again with the next
+fault, and joins when it is ready. At the end the losses must be those of an undisturbed run with one
+process.
 """
 
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -17,7 +19,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,20 +38,28 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from nodes import Nodes, exit_on_sigterm, torchrun, unusable_reason  # noqa: E402
 
-_STEPS_BETWEEN_FAULTS = 20
+_STEPS_PER_FAULT = 60
+_SAVE_EVERY = 5
 _HANG_SECONDS = 400.0  # without a new checkpoint
 _MAX_LOSS_DIFFERENCE = 0.02
 _OPTIONS = (
     "--device cpu --model.embedding-size 16 --model.hidden-size 32 --model.layers 2 --model.heads 2 "
-    "--model.max-length 64 --objective.max-length 32 --train.batch-tokens 512 --train.save-every 5 "
+    "--model.max-length 64 --objective.max-length 32 --train.batch-tokens 512 "
     "--train.evaluate-every 1000000 --train.evaluate-tokens 4096 --train.precision fp32"
 )
-_TIMEOUT_MINUTES = 0.4
+_TIMEOUT_MINUTES = 0.5
 _MESSAGE = re.compile(r"^albertine: rank \d+ of \d+: .*", re.MULTILINE)
 
 
 class Hang(Exception):  # noqa: N818  # the finding of a campaign
-    """The run no longer makes progress, or has ended too early."""
+    """The run no longer makes progress, or has failed."""
+
+
+class Finished(Exception):  # noqa: N818  # not an error
+    """The run has taken all its steps."""
+
+
+Workers = Mapping[int, tuple[int, int]]  # node and process id of each rank
 
 
 @dataclass(frozen=True)
@@ -60,13 +70,13 @@ class Fault:
         kind: key of `FAULTS`.
         step: step of the newest checkpoint when it came.
         seconds: time until a later checkpoint.
-        nodes_left: number of nodes that went on.
+        processes: number of processes before it, and then.
     """
 
     kind: str
     step: int
     seconds: float
-    nodes_left: int
+    processes: tuple[int, int]
 
 
 class ElasticRun:
@@ -77,7 +87,8 @@ class ElasticRun:
         self._environment = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
-            "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5",  # seconds from SIGTERM to SIGKILL
+            # Otherwise processes can get addresses of an earlier start; see docs/scale.md.
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
         self._agents: dict[int, Popen[bytes]] = {}
 
@@ -115,7 +126,7 @@ class ElasticRun:
         """The nodes on which `torchrun` runs."""
         return sorted(self._agents)
 
-    def workers(self) -> dict[int, tuple[int, int]]:
+    def workers(self) -> Workers:
         """Return node and process id of each rank that runs."""
         found = {}
         for node in self.nodes_left:
@@ -133,15 +144,18 @@ class ElasticRun:
         return max((int(folder.name.removeprefix("step-")) for folder in folders), default=-1)
 
     def wait_for_step(self, step: int) -> None:
-        """Wait for a checkpoint of a step or a later one; raise `Hang` if none comes."""
+        """Wait for a checkpoint of a step or a later one; raise `Hang` or `Finished` if none comes."""
         last, since = self.newest_step, time.monotonic()
         while (newest := self.newest_step) < step:
             if newest != last:
                 last, since = newest, time.monotonic()
             if time.monotonic() - since > _HANG_SECONDS:
                 raise Hang(f"no checkpoint after step {newest} for {_HANG_SECONDS:g} s")
-            if ended := [node for node, agent in self._agents.items() if agent.poll() is not None]:
-                raise Hang(f"node {ended[0]} ended with status {self._agents[ended[0]].returncode}")
+            for node, agent in self._agents.items():
+                if agent.poll() == 0:
+                    raise Finished
+                if agent.poll() is not None:
+                    raise Hang(f"node {node} ended with status {agent.returncode}")
             time.sleep(0.02)
 
     def wait(self) -> list[int]:
@@ -157,61 +171,56 @@ class ElasticRun:
         return self._logs / f"node-{node}.log"
 
 
-def _signal_worker(run: ElasticRun, rng: random.Random, number: signal.Signals) -> None:
-    workers = run.workers()
+def _signal_worker(workers: Workers, rng: random.Random, number: signal.Signals) -> None:
     _, pid = workers[rng.choice(sorted(workers))]
     os.kill(pid, number)
 
 
-def _kill_node(run: ElasticRun, rng: random.Random, *, has_main_rank: bool) -> None:
-    main_node = run.workers()[0][0]
-    others = [node for node in run.nodes_left if node != main_node]
-    run.kill_node(main_node if has_main_rank else rng.choice(others))
+def _kill_node(run: ElasticRun, workers: Workers, rng: random.Random, *, has_main_rank: bool) -> None:
+    rank = 0 if has_main_rank else rng.choice([rank for rank in sorted(workers) if rank])
+    run.kill_node(workers[rank][0])
 
 
-FAULTS: Mapping[str, Callable[[ElasticRun, random.Random], None]] = {
-    "kill a worker": lambda run, rng: _signal_worker(run, rng, signal.SIGKILL),
-    "kill a node": lambda run, rng: _kill_node(run, rng, has_main_rank=False),
-    "kill the node of rank 0": lambda run, rng: _kill_node(run, rng, has_main_rank=True),
-    "freeze a worker": lambda run, rng: _signal_worker(run, rng, signal.SIGSTOP),
+FAULTS: Mapping[str, Callable[[ElasticRun, Workers, random.Random], None]] = {
+    "kill a worker": lambda _, workers, rng: _signal_worker(workers, rng, signal.SIGKILL),
+    "kill a node": lambda run, workers, rng: _kill_node(run, workers, rng, has_main_rank=False),
+    "kill the node of rank 0": lambda run, workers, rng: _kill_node(run, workers, rng, has_main_rank=True),
+    "freeze a worker": lambda _, workers, rng: _signal_worker(workers, rng, signal.SIGSTOP),
 }
 
 
-def run_faults(out: Path, num_faults: int, seed: int, num_nodes: int = 3) -> dict[str, object]:
+def run_faults(
+    out: Path, num_faults: int, seed: int, minutes: float = math.inf, num_nodes: int = 3
+) -> dict[str, object]:
     """Run a training run with faults and one without; return faults, losses and messages.
 
     Args:
         out: folder of all files; it is replaced.
         num_faults: number of faults; each kind comes equally often.
         seed: seed of their order, moments and targets.
+        minutes: after this time, no further fault comes.
         num_nodes: number of nodes, with one process each.
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    corpus = _build_corpus(out)
-    rng = random.Random(seed)
-    kinds = [kind for _ in range(num_faults) for kind in FAULTS][:num_faults]
-    rng.shuffle(kinds)
-    steps = _STEPS_BETWEEN_FAULTS * (num_faults + 2)
-    arguments = ["pretrain", "--corpus", str(corpus), *_OPTIONS.split(), "--train.steps", str(steps)]
+    steps = str(_STEPS_PER_FAULT * (num_faults + 2))
+    counts = ["--train.steps", steps, "--train.save-every", str(_SAVE_EVERY)]
+    arguments = ["pretrain", "--corpus", str(_build_corpus(out)), *_OPTIONS.split(), *counts]
     elastic = [*arguments, "--out", str(out / "run"), "--train.timeout-minutes", str(_TIMEOUT_MINUTES)]
-    faults = []
-    with Nodes(num_nodes) as nodes:
-        run = ElasticRun(nodes, out / "run", elastic, out)
-        run.start()
-        for number, kind in enumerate(kinds, start=1):
-            run.wait_for_step(_STEPS_BETWEEN_FAULTS * number)
-            faults.append(_run_fault(run, kind, rng))
-            print(f"{number:3} {faults[-1]}", flush=True)
-            run.restart_lost_nodes()
-        statuses = run.wait()
-        undisturbed = nodes.start(
-            0,
+    with (out / "undisturbed.log").open("wb") as log, Nodes(num_nodes) as nodes:
+        undisturbed = Popen(
             [sys.executable, "-m", "albertine", *arguments, "--out", str(out / "undisturbed")],
-            {**os.environ, "OMP_NUM_THREADS": "1"},
-            out / "undisturbed.log",
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=log,
+            stderr=log,
         )
-        statuses.append(undisturbed.wait())
+        try:
+            run = ElasticRun(nodes, out / "run", elastic, out)
+            run.start()
+            faults = list(_fault_after_fault(run, num_faults, random.Random(seed), minutes))
+            statuses = [*run.wait(), undisturbed.wait()]
+        finally:
+            undisturbed.kill()
         messages = run.messages()
     losses, expected = _losses(out / "run"), _losses(out / "undisturbed")
     return {
@@ -219,22 +228,49 @@ def run_faults(out: Path, num_faults: int, seed: int, num_nodes: int = 3) -> dic
         "faults": [asdict(fault) for fault in faults],
         "statuses": statuses,
         "messages": messages,
-        "steps": len(losses),
+        "steps": len(losses) - 1,
         "held_out_loss": losses[-1],
         "undisturbed_held_out_loss": expected[-1],
         "largest_difference": max(abs(a - b) for a, b in zip(losses, expected, strict=True)),
     }
 
 
+def _fault_after_fault(
+    run: ElasticRun, num_faults: int, rng: random.Random, minutes: float
+) -> Iterator[Fault]:
+    """Cause faults, each after the run has recovered from the one before; yield what followed."""
+    kinds = [kind for _ in range(num_faults) for kind in FAULTS][:num_faults]
+    rng.shuffle(kinds)
+    deadline = time.monotonic() + 60 * minutes
+    run.wait_for_step(_SAVE_EVERY)
+    for number, kind in enumerate(kinds, start=1):
+        if time.monotonic() > deadline:
+            return
+        try:
+            fault = _run_fault(run, kind, rng)
+        except Finished:
+            return
+        print(f"{number:3} {fault}", flush=True)
+        yield fault
+    run.restart_lost_nodes()
+
+
 def _run_fault(run: ElasticRun, kind: str, rng: random.Random) -> Fault:
-    """Wait until all nodes train, cause a fault, and wait for the next checkpoint."""
-    while len(run.workers()) < len(run.nodes_left):
-        run.wait_for_step(run.newest_step + 1)
-    time.sleep(rng.uniform(0, 1))
-    step, started = run.newest_step, time.monotonic()
-    FAULTS[kind](run, rng)
-    run.wait_for_step(step + 6)  # not one that was being written
-    return Fault(kind, step, round(time.monotonic() - started, 1), len(run.nodes_left))
+    """Cause a fault while at least two processes train, and wait for the next checkpoint."""
+    run.restart_lost_nodes()
+    while True:
+        run.wait_for_step(run.newest_step)  # raises an error if the run has ended
+        time.sleep(rng.uniform(0, 1))
+        workers = run.workers()
+        if len(workers) < 2 or 0 not in workers:
+            continue
+        step, started = run.newest_step, time.monotonic()
+        with suppress(ProcessLookupError):  # it has just ended, to start again with another number of nodes
+            FAULTS[kind](run, workers, rng)
+            break
+    run.wait_for_step(step + _SAVE_EVERY + 1)  # not the checkpoint that was being written
+    seconds = round(time.monotonic() - started, 1)
+    return Fault(kind, step, seconds, (len(workers), len(run.workers())))
 
 
 def _losses(run: Path) -> list[float]:
@@ -270,6 +306,7 @@ def main() -> int:
     )
     parser.add_argument("--faults", type=int, default=30, help="number of faults")
     parser.add_argument("--seed", type=int, default=0, help="seed of all random choices")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="minutes after which no fault comes")
     parser.add_argument("--out", type=Path, default=Path("build/elastic"), help="folder; it is replaced")
     options = parser.parse_args()
     if reason := unusable_reason():
@@ -277,7 +314,7 @@ def main() -> int:
     exit_on_sigterm()
     out = options.out.resolve()
     try:
-        result = run_faults(out, options.faults, options.seed)
+        result = run_faults(out, options.faults, options.seed, options.minutes)
     except Hang as hang:
         print(f"FOUND {hang}; the output of the nodes is in {out}")
         return 1
