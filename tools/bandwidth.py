@@ -4,8 +4,9 @@
 
 Two nodes with one process each (see `nodes.py`) train one model and then the other, with the training
 loop of `albertine pretrain`. The bandwidth changes while they train. Each result is the median time of a
-few steps. Both models are 512 wide and have 36 layers, so the BERT has 18 times as many parameters, as
-BERT-large has beside ALBERT-large. The batches are small, so that two cores are enough.
+few steps. Both models are 512 wide and have 36 layers; the BERT has 17 times as many parameters, about the
+factor of BERT-large and ALBERT-large, which need more memory. The batches are small, so that two cores are
+enough.
 """
 
 import argparse

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 _WIDTH, _HEIGHT = 560, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 120, 20, 56
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 120, 34, 56
 _STYLE = """
   text { font-family: system-ui, -apple-system, "Segoe UI", Arial, sans-serif; font-size: 12px; }
   text { fill: #626876; }
@@ -97,7 +97,7 @@ def _grid(x_axis: _LogAxis, y_axis: _LogAxis) -> list[str]:
     middle = (_LEFT + right) / 2
     label = "bandwidth between the nodes, bits per second"
     parts.append(f'<text class="middle" x="{middle}" y="{bottom + 42}">{label}</text>')
-    parts.append(f'<text x="{_LEFT - 60}" y="{_TOP - 6}">time of a step</text>')
+    parts.append(f'<text x="{_LEFT - 60}" y="{_TOP - 16}">time of a step</text>')
     return parts
 
 

@@ -5,7 +5,7 @@ A check compares a path with the plain computation of the same weights and token
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -75,10 +75,7 @@ PATHS = (
     GpuPath("training, recomputed", "training", "bf16", kernels=True, recompute=True),
     GpuPath("training, compiled", "training", "bf16", kernels=True, compile=True),
     GpuPath("training, compiled, recomputed", "training", "bf16", kernels=True, recompute=True, compile=True),
-    *(
-        GpuPath(f"step of {optimizer}", "optimizer", "bf16" if optimizer == "muon" else "fp32", optimizer=optimizer)
-        for optimizer in get_args(OptimizerName)
-    ),
+    *(GpuPath(f"step of {name}", "optimizer", "fp32", optimizer=name) for name in get_args(OptimizerName)),
 )  # fmt: skip
 
 
@@ -173,46 +170,42 @@ class _CalledOperations(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
         self.names: set[str] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.names.add(str(func))
         return func(*args, **(kwargs or {}))
 
 
-def _relative_error(actual: Iterator[Tensor], expected: Iterator[Tensor]) -> float:
+def _relative_error(actual: list[Tensor], expected: list[Tensor]) -> float:
     """Return the norm of the difference of all values, divided by that of the expected ones."""
     pairs = [(a.double().cpu(), e.double().cpu()) for a, e in zip(actual, expected, strict=True)]
     difference = sum(float((a - e).square().sum()) for a, e in pairs)
     return float((difference / sum(float(e.square().sum()) for _, e in pairs)) ** 0.5)
 
 
-def _values(model: Model, strip: Strip, targets: PretrainingTargets) -> Iterator[Tensor]:  # noqa: ARG001  # like `_gradients`
-    """Yield the hidden states."""
+def _values(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:  # noqa: ARG001  # like `_gradients`
+    """Return the hidden states."""
     with torch.inference_mode():
-        yield model.encoder(strip)
+        return [model.encoder(strip)]
 
 
-def _gradients(model: Model, strip: Strip, targets: PretrainingTargets) -> Iterator[Tensor]:
-    """Yield the gradient of each parameter, in order."""
+def _gradients(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:
+    """Return the gradient of each parameter that has one, in order."""
     model.zero_grad()
     model(strip, targets).loss.backward()
-    for parameter in model.parameters():
-        assert parameter.grad is not None
-        yield parameter.grad.clone()
+    return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
 
-def _updates(job: PathJob, device: str) -> Iterator[Tensor]:
-    """Yield the change of each parameter by two steps of an optimizer, with random gradients."""
+def _updates(job: PathJob, device: str) -> list[Tensor]:
+    """Return the change of each parameter by two steps of an optimizer, with random gradients."""
     model = _random_model(job.model).to(device)
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    dtype = job.path.options.dtype if device == job.device else torch.float32
-    optimizers = Optimizers(model, PretrainTrainSettings(optimizer=job.path.optimizer), dtype)
+    optimizers = Optimizers(model, PretrainTrainSettings(optimizer=job.path.optimizer), torch.float32)
     generator = torch.Generator().manual_seed(1)
     for _ in range(2):
         for parameter in model.parameters():
             parameter.grad = torch.randn(parameter.shape, generator=generator).to(device)
         optimizers.step(1e-2)
-    for old, parameter in zip(before, model.parameters(), strict=True):
-        yield parameter.detach() - old
+    return [parameter.detach() - old for old, parameter in zip(before, model.parameters(), strict=True)]
 
 
 def _measure(job: PathJob) -> tuple[float, int]:
@@ -238,13 +231,11 @@ def _prepare_run(job: PathJob, model: Model) -> Callable[[], object]:
     if job.path.work == "optimizer":
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
-        optimizers = Optimizers(
-            model, PretrainTrainSettings(optimizer=job.path.optimizer), job.path.options.dtype
-        )
+        optimizers = Optimizers(model, PretrainTrainSettings(optimizer=job.path.optimizer), torch.float32)
         return lambda: optimizers.step(1e-6)
     batch = _random_batch(job.model, job.lengths, job.device)
     if job.path.work == "forward":
-        return lambda: list(_values(model, *batch))
+        return lambda: _values(model, *batch)
     return lambda: model(*batch).loss.backward()
 
 
