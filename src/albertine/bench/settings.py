@@ -123,6 +123,16 @@ class GpuBenchSettings(Settings):
 
 
 @dataclass(frozen=True)
+class PlanBenchSettings(Settings):
+    """Settings of `albertine bench plan`."""
+
+    seconds: float = setting(
+        60.0, "Approximate seconds of each training run.", minimum=1.0, maximum=100_000.0
+    )
+    run: Literal["all", "1", "2", "3", "4", "5"] = setting("all", "Which of the five runs to measure.")
+
+
+@dataclass(frozen=True)
 class ScoreBenchSettings(Settings):
     """Settings of `albertine bench score`."""
 

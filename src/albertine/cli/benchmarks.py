@@ -13,6 +13,7 @@ from albertine.bench.settings import (
     GpuBenchSettings,
     GradientBenchSettings,
     ModelBenchSettings,
+    PlanBenchSettings,
     RaceSettings,
     ScoreBenchSettings,
     ServeBenchSettings,
@@ -120,6 +121,22 @@ def bench_gradients(
     gradients.show_gradients(
         gradients.measure_gradients(options.read_settings(GradientBenchSettings)), as_json=json
     )
+
+
+@bench.command(name="plan")
+def bench_plan(
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[PlanBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare the time and memory that `albertine plan` predicts for this machine with those of five runs.
+
+    Example: albertine bench plan --seconds 120
+    """
+    from albertine.bench import plan
+
+    plan.show_plans(plan.measure_plans(options.read_settings(PlanBenchSettings)), as_json=json)
 
 
 @bench.command(name="pretrain")

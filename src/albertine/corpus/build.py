@@ -20,6 +20,7 @@ from albertine.corpus.job_report import JobReport, sum_reports
 from albertine.corpus.manifest import Manifest, write_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
+from albertine.executors.executor import Executor
 from albertine.text.characters import list_characters, most_frequent
 from albertine.text.language_detection import resolve_reading_language
 from albertine.text.languages import AUTO
@@ -31,8 +32,22 @@ _LIBRARIES = ("numpy", "pyarrow", "sentencex", "tokenizers")
 _MAX_LISTED = 100
 
 
-def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: CorpusSettings) -> Manifest:
-    """Build a corpus in `out`, or resume an interrupted build there; return its manifest."""
+def build_corpus(
+    sources: Sequence[str],
+    tokenizer: Path,
+    out: Path,
+    settings: CorpusSettings,
+    executor: Executor | None = None,
+) -> Manifest:
+    """Build a corpus, or resume an interrupted build; return its manifest.
+
+    Args:
+        sources: text; see `find_sources`.
+        tokenizer: folder of a tokenizer.
+        out: folder of the corpus.
+        settings: settings of the build.
+        executor: where text is encoded; None for processes of this machine.
+    """
     loaded = load_tokenizer(tokenizer)
     with locked_build_folder(out) as work:
         found = find_sources(sources, spool=work / "standard-input")
@@ -40,7 +55,7 @@ def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
         record_build(work, found, loaded.fingerprint, settings)
         _copy_tokenizer(loaded, out / "tokenizer")
         jobs = list(plan_jobs(found, work))
-        run_jobs(jobs, out / "tokenizer", settings)
+        run_jobs(jobs, out / "tokenizer", settings, executor)
         shards, counts = write_shards([job.file for job in jobs], out, len(loaded), settings)
         report = sum_reports(job.file for job in jobs)
         manifest = Manifest(
