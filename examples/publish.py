@@ -10,8 +10,10 @@ the hub is HF_TOKEN or that of `hf auth login`.
 """
 
 import argparse
+import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from model_card import Author, model_card
@@ -26,9 +28,10 @@ from albertine.interop.convert import convert_checkpoint
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report_card.card import ReportCard
+from albertine.report_card.page import card_page
 from albertine.report_card.run import JSON_FILE, PAGE_FILE, make_report_card
 from albertine.report_card.settings import ReportCardSettings
-from albertine.settings import MODEL_PRESETS, SettingsSource, build_settings
+from albertine.settings import MODEL_PRESETS, SettingsSource, build_settings, settings_to_toml
 from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
 
@@ -91,12 +94,24 @@ def pack(package: Path, out: Path, author: Author, settings: PretrainSettings, c
         for file in (folder / "model").iterdir():
             file.rename(folder / file.name)
         (folder / "model").rmdir()
-        shutil.copyfile(out / "run" / "settings.toml", folder / "settings.toml")
-        for name in (JSON_FILE, PAGE_FILE):
-            shutil.copyfile(out / "card" / name, folder / name)
+        # Nothing that is published has a path of this machine.
+        toml = settings_to_toml(replace(settings, corpus=None))
+        (folder / "settings.toml").write_text(toml, encoding="utf-8")
+        card = without_paths(card, author.name)
+        text = json.dumps(card.to_json(), indent=2) + "\n"
+        (folder / JSON_FILE).write_text(text, encoding="utf-8")
+        card_page(card).write(folder / PAGE_FILE)
         model = albertine.load(folder).settings
         text = model_card(author, settings, model, open_corpus(out / "corpus").manifest, card)
         (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def without_paths(card: ReportCard, name: str) -> ReportCard:
+    """Return a report card with the published name of the model and without names of local folders."""
+    tasks = [
+        replace(task, data=replace(task.data, source=Path(task.data.source).name)) for task in card.tasks
+    ]
+    return replace(card, model=name, tasks=tasks, skipped_parts=dict.fromkeys(card.skipped_parts, "no data"))
 
 
 def push(package: Path, name: str) -> str:

@@ -31,7 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the front page and the references."""
     front_page = (ROOT / "README.md").read_text(encoding="utf-8")
     front_page = re.sub(r"\]\(docs/", "](", front_page)
-    front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z]+(?:/\w+(?:-\w+)*)?\.md)[^)]*\)", r"\1", front_page)
+    front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z-]+(?:/[\w-]+)?\.md)[^)]*\)", r"\1", front_page)
     front_page = _PICTURE.sub(_site_picture, front_page)
     pages = {
         "index.md": front_page,
