@@ -82,9 +82,9 @@ def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
     processes = wait_until_jobs_run(command, tmp_path / "world")
     command.kill()
     command.communicate()
+    assert not psutil.wait_procs(processes, timeout=120)[1]
     for folder in cluster_folders(command):
         shutil.rmtree(folder)
-    assert not psutil.wait_procs(processes, timeout=120)[1]
 
 
 @pytest.fixture
