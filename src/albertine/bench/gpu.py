@@ -17,8 +17,8 @@ from albertine.bench.gpu_communication import check_communication
 from albertine.bench.gpu_paths import PATHS, PathJob, PathResult, run_path
 from albertine.bench.settings import GpuBenchSettings
 from albertine.errors import InputError, WorkError
+from albertine.executors.process_pool import ProcessPool
 from albertine.model.cost import gradient_bytes
-from albertine.processes import run_in_processes
 from albertine.settings import MODEL_PRESETS, ModelSettings
 from albertine.version import __version__
 
@@ -86,7 +86,7 @@ def _run_paths(jobs: list[PathJob]) -> Iterator[PathResult]:
     while jobs:
         try:
             # One worker takes the jobs in order.
-            with closing(run_in_processes(run_path, jobs, 1, advice="its messages are above")) as results:
+            with closing(ProcessPool(1).run(run_path, jobs, advice="its messages are above")) as results:
                 for _, result in results:
                     jobs = jobs[1:]
                     yield result
