@@ -43,8 +43,9 @@ def wait_until_jobs_run(command: subprocess.Popen[str], out: Path) -> list[psuti
     return processes
 
 
-def clusters() -> set[Path]:
-    return set(Path("/tmp").glob("albertine-ray-*"))
+def cluster_folders(command: subprocess.Popen[str]) -> list[Path]:
+    """Return the folders of the cluster that a command has started."""
+    return [session.parent for session in Path("/tmp").glob(f"albertine-ray-*/session_*_{command.pid}")]
 
 
 @pytest.mark.slow
@@ -54,15 +55,16 @@ def clusters() -> set[Path]:
         (signal.SIGINT, 130, False),
         (signal.SIGINT, 130, True),  # as Ctrl-C in a terminal
         (signal.SIGTERM, 143, False),
+        (signal.SIGTERM, 143, True),  # as a job scheduler does
     ],
 )
 def test_a_signal_ends_the_command_and_its_cluster(
     tmp_path: Path, number: signal.Signals, status: int, whole_group: bool
 ) -> None:
-    before = clusters()
     command = start(tmp_path / "world", LONG)
     processes = wait_until_jobs_run(command, tmp_path / "world")
     assert len(processes) >= 3
+    assert len(cluster_folders(command)) == 1
     (os.killpg if whole_group else os.kill)(command.pid, number)
     output, errors = command.communicate(timeout=120)
     assert command.returncode == status, errors
@@ -71,7 +73,7 @@ def test_a_signal_ends_the_command_and_its_cluster(
     assert "Traceback" not in errors
     assert not psutil.wait_procs(processes, timeout=10)[1]
     assert list(tmp_path.iterdir()) == []
-    assert clusters() <= before
+    assert not cluster_folders(command)
 
 
 @pytest.mark.slow
@@ -81,6 +83,8 @@ def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
     command.kill()
     command.communicate()
     assert not psutil.wait_procs(processes, timeout=120)[1]
+    for folder in cluster_folders(command):
+        shutil.rmtree(folder)
 
 
 @pytest.fixture

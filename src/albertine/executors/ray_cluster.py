@@ -69,12 +69,12 @@ class _RemoteJobs:
         options = {"num_cpus": cores, "num_gpus": gpus, "max_retries": 0}
         self._function = ray.remote(run_job).options(**options)
         self._on_poll, self._advice = on_poll, advice
-        self._unfinished: set[_RemoteJob] = set()
+        self._unfinished: dict[_RemoteJob, None] = {}  # in the order of submission
 
     def submit(self, job: Any) -> _RemoteJob:
         """Start a job."""
         one = _RemoteJob(job, self._function.remote(*self._call, job))
-        self._unfinished.add(one)
+        self._unfinished[one] = None
         return one
 
     def wait(self, waiting: Collection[_RemoteJob]) -> list[_RemoteJob]:
@@ -88,7 +88,7 @@ class _RemoteJobs:
         finished = []
         for one in map(by_reference.__getitem__, done):
             if self._fetch_result(one):
-                self._unfinished.remove(one)
+                del self._unfinished[one]
                 finished.append(one)
             else:
                 one.reference = self._function.remote(*self._call, one.job)
@@ -126,7 +126,8 @@ class _RemoteJobs:
         """Interrupt the jobs as Ctrl-C does and wait for them; kill those that go on."""
         import ray
 
-        references = [one.reference for one in self._unfinished]
+        # The last ones first, so that no worker begins a job that is to be stopped too.
+        references = [one.reference for one in reversed(self._unfinished)]
         if not references:
             return
         for reference in references:

@@ -7,7 +7,8 @@ processes writes the same bytes. The folder appears only when all of it is writt
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -194,12 +195,13 @@ def write_world(
         jobs = _jobs(folder, settings)
         texts = {name: TextSummary(name) for name in _GENRES_BY_FOLDER}
         tasks: dict[str, TaskSummary] = {}
-        summaries = _run_jobs(jobs, settings.workers or os.cpu_count() or 1, executor)
-        for summary in progress.track(summaries, "Writing the world", total=len(jobs), unit="jobs"):
-            if isinstance(summary, TextSummary):
-                texts[summary.folder].add(summary)
-            else:
-                tasks[summary.name] = summary
+        # Closed before the folder is removed after an error, so that no job still writes to it.
+        with closing(_run_jobs(jobs, settings.workers or os.cpu_count() or 1, executor)) as summaries:
+            for summary in progress.track(summaries, "Writing the world", total=len(jobs), unit="jobs"):
+                if isinstance(summary, TextSummary):
+                    texts[summary.folder].add(summary)
+                else:
+                    tasks[summary.name] = summary
         written_texts = [text for text in texts.values() if text.stories]
         written_tasks = [tasks[job.name] for job in jobs if not isinstance(job, _TextJob)]
         _write_json(folder / WORLD_FILE, _description(settings))
@@ -234,11 +236,12 @@ def _jobs(folder: Path, settings: WorldSettings) -> list[_WorldJob]:
 
 def _run_jobs(
     jobs: list[_WorldJob], workers: int, executor: Executor | None
-) -> Iterable[TextSummary | TaskSummary]:
+) -> Generator[TextSummary | TaskSummary, None, None]:
     """Run all jobs, in this process if one worker or one job is enough; yield their results."""
     if executor is None:
         if workers == 1 or len(jobs) < 2:
-            return (job.run() for job in jobs)
+            yield from (job.run() for job in jobs)
+            return
         executor = ProcessPool(min(workers, len(jobs)))
     results = executor.run(
         _run_job,
@@ -246,7 +249,8 @@ def _run_jobs(
         initializer=_limit_to_one_thread,
         advice="--workers 1 needs the least memory",
     )
-    return (summary for _, summary in results)
+    for _, summary in results:
+        yield summary
 
 
 def _limit_to_one_thread() -> None:
