@@ -21,6 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
 _FOREIGN_OPTIONS = {
     "--requeue",  # Slurm
+    "--rdzv-endpoint",  # torchrun
     *("--build-arg", "--cpus", "--env", "--memory", "--publish", "--tag"),  # Docker
     *("--output", "--unit"),  # systemd
 }

@@ -109,6 +109,20 @@ class GradientBenchSettings(Settings):
 
 
 @dataclass(frozen=True)
+class GpuBenchSettings(Settings):
+    """Settings of `albertine bench gpu`."""
+
+    minutes: float = setting(
+        10.0, "Minutes of the measurements of all paths; checks take some more.", minimum=0.01, maximum=10_000
+    )
+    only: str = setting("", "Only paths whose name contains this text.")
+    dry: bool = setting(False, "Run the same code on the CPU, with a small model and few tokens.")
+    model: ModelSettings = setting(
+        MODEL_PRESETS["albert-base"], "The model, with random weights; demo in the dry form."
+    )
+
+
+@dataclass(frozen=True)
 class PlanBenchSettings(Settings):
     """Settings of `albertine bench plan`."""
 

@@ -10,6 +10,7 @@ from albertine.bench.settings import (
     ExitBenchSettings,
     ExportBenchSettings,
     FinetuneBenchSettings,
+    GpuBenchSettings,
     GradientBenchSettings,
     ModelBenchSettings,
     PlanBenchSettings,
@@ -79,6 +80,29 @@ def bench_model(
     from albertine.bench import model
 
     model.show_comparisons(model.measure_model(options.read_settings(ModelBenchSettings)), as_json=json)
+
+
+@bench.command(name="gpu")
+def bench_gpu(
+    *,
+    out: Path,
+    json: JsonFlag = False,
+    settings: Annotated[GpuBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Check every code path of a GPU against fp32 on the CPU, measure it, and write one report.
+
+    A path that fails is a line of the report; the others still run.
+
+    Example: albertine bench gpu --minutes 10 --out gpu-report
+
+    Args:
+        out: Folder for the report, gpu.json and gpu.txt.
+    """
+    from albertine.bench import gpu, gpu_report
+
+    report = gpu.measure_gpu(options.read_settings(GpuBenchSettings))
+    gpu_report.show_gpu_report(report, out, as_json=json)
 
 
 @bench.command(name="gradients")

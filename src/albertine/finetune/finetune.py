@@ -110,7 +110,7 @@ def finetune(
     out = Path(out)
     check_tracker_installed(settings.train.tracker)
     _check_output_folder(out)
-    with init_distributed(settings.device) as distributed:
+    with init_distributed(settings.device, settings.train.timeout_minutes) as distributed:
         if executor is not None and distributed.world_size > 1:
             raise InputError("--cluster: the runs of torchrun cannot be on a cluster; leave out one of both")
         source = None if model is None else str(model)

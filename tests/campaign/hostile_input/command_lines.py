@@ -50,6 +50,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "bench serve": "bench serve classify --print-settings",
         "bench startup": "bench startup --print-settings",
         "bench model": "bench model --print-settings",
+        "bench gpu": "bench gpu --out new --dry --print-settings",
         "bench plan": "bench plan --print-settings",
         "bench gradients": "bench gradients --print-settings",
         "bench pretrain": "bench pretrain --print-settings",
