@@ -294,7 +294,8 @@ def find_problems(result: Mapping[str, object]) -> list[str]:
     problems = []
     if any(result["statuses"]):  # type: ignore[arg-type]  # a list
         problems.append(f"exit statuses {result['statuses']}")
-    if not isinstance(difference := result["largest_difference"], float) or difference > _MAX_LOSS_DIFFERENCE:
+    difference = result["largest_difference"]
+    if not (isinstance(difference, float) and difference <= _MAX_LOSS_DIFFERENCE):  # NaN is not
         problems.append(f"a loss differs by {difference} from that of the undisturbed run")
     return problems
 
