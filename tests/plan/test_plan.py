@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import albertine
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
@@ -190,6 +191,13 @@ def test_price_counts_every_device() -> None:
     assert result.cost == pytest.approx(2.5 * 4 * result.seconds / 3600)
 
 
+def test_the_model_is_that_of_the_checkpoint_to_start_from(tmp_path: Path) -> None:
+    albertine.save(albertine.create("demo"), tmp_path / "demo")
+    result = plan_training(settings(init_from=str(tmp_path / "demo"), hardware="L4", finetune="rte"))
+    assert result.workload.model.hidden_size == MODEL_PRESETS["demo"].hidden_size
+    assert result.workload.unit_tokens == 128
+
+
 # What does not fit.
 
 
@@ -202,6 +210,7 @@ def test_price_counts_every_device() -> None:
         ("albert-base", "4096 x H100", {}, "raise it to at least 2097152"),
         ("albert-base", "L4", {"train": {"micro_batch_tokens": 10**6}}, "does not fit into the memory"),
         ("albert-base", "H100", {"objective": {"max_length": 1024}}, "takes at most 512"),
+        ("albert-base", "H100", {"curriculum": {"depth": "6, 13 from 0.5"}}, "the model has only 12 layers"),
         ("albert-base", "H100", {"train": {"minutes": 5.0}}, "give --train.steps"),
         ("albert-base", "H100", {"finetune": "mnl"}, r"--finetune mnl: unknown \(did you mean mnli"),
         (

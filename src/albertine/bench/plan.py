@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from rich.table import Table
@@ -22,11 +22,12 @@ from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import open_corpus
 from albertine.corpus.settings import CorpusSettings
 from albertine.device import peak_memory
+from albertine.executors.executor import JobT, ResultT
+from albertine.executors.process_pool import ProcessPool
 from albertine.plan.plan import TrainingPlan, plan_training
 from albertine.plan.settings import THIS_MACHINE, PlanSettings
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
-from albertine.processes import run_in_processes
 from albertine.progress import format_bytes, format_duration
 from albertine.settings import SettingsSource, build_settings
 from albertine.text.settings import TokenizerSettings
@@ -34,10 +35,7 @@ from albertine.text.tokenizer_training import build_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 
-JobT = TypeVar("JobT")
-ResultT = TypeVar("ResultT")
-
-_STORIES, _VOCAB_SIZE = 3_000, 1_000
+_STORIES, _VOCAB_SIZE = 1_000, 1_000
 _MIN_STEPS = 3
 _EVALUATIONS = 2
 _ADVICE = "free some memory, or choose another run with --run"
@@ -147,7 +145,8 @@ def _measure_run(name: str, corpus: Path, run: Path, vocab_size: int, seconds: f
 
 def _in_process(function: Callable[[JobT], ResultT], job: JobT) -> ResultT:
     """Return the result of a function that runs in a new process."""
-    return next(iter(list(run_in_processes(function, [job], 1, advice=_ADVICE))))[1]
+    ((_, result),) = ProcessPool(1).run(function, [job], advice=_ADVICE)
+    return result
 
 
 def _predict(job: _RunJob) -> TrainingPlan:

@@ -16,14 +16,14 @@ import torch
 
 from albertine import progress
 from albertine.device import peak_flops, synchronized_time
-from albertine.model.cost import Precision, count_flops
+from albertine.model.cost import Precision
 from albertine.model.encoder import ComputeOptions
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.strip import Strip
 from albertine.plan.estimate import StepTime
-from albertine.plan.workload import Stage, Workload
+from albertine.plan.workload import Stage, Workload, pretraining_flops
 from albertine.pretrain.setup import PRETRAIN_HEAD
 from albertine.settings import ModelSettings
 from albertine.train.gradients import make_gradients
@@ -33,7 +33,6 @@ _SECONDS = 10.0
 _MIN_PASSES = 3  # that are timed in each stage, after one that prepares kernels
 _PASS_SHARE = 0.15  # of the seconds of a stage: the longest pass
 _GUESSED_EFFICIENCY = 0.4  # of the rate of matrix products, to choose how much to measure
-_MASKED_EVERY = 7  # about 15% of the tokens
 
 
 @dataclass(frozen=True)
@@ -99,12 +98,14 @@ class _Trial:
     Attributes:
         sequences: number of sequences.
         length: tokens of each.
+        masked_fraction: fraction of the tokens to predict.
         depths: numbers of layers after which the head predicts.
         flops: FLOPs per token of forward and backward pass.
     """
 
     sequences: int
     length: int
+    masked_fraction: float
     depths: tuple[int, ...]
     flops: float
 
@@ -121,18 +122,9 @@ def _make_trial(workload: Workload, stage: Stage, micro_batch_tokens: int, stage
     if affordable < 1:
         deepest = max(1, math.floor(depths[-1] * affordable))
         depths = (*(depth for depth in depths if depth < deepest), _divisible(workload.model, deepest))
-    return _Trial(
-        max(1, min(sequences, int(affordable))), stage.length, depths, _flops(workload, stage, depths)
-    )
-
-
-def _flops(workload: Workload, stage: Stage, depths: tuple[int, ...]) -> float:
-    """Return the FLOPs per token of pre-training after some depths."""
-    flops = count_flops(replace(workload.model, layers=depths[-1]), stage.length)
-    more_heads = 3 * (len(depths) - 1) * flops.heads_per_token
-    if workload.train.recompute:
-        return flops.training_with_recomputation_per_token + more_heads
-    return flops.training_per_token + more_heads
+    sequences = max(1, min(sequences, int(affordable)))
+    flops = pretraining_flops(workload.model, stage.length, depths, recompute=workload.train.recompute)
+    return _Trial(sequences, stage.length, stage.masked_fraction, depths, flops)
 
 
 def _divisible(model: ModelSettings, layers: int) -> int:
@@ -190,7 +182,7 @@ class _TrainingModel:
         generator = torch.Generator().manual_seed(0)
         shape = (trial.sequences, trial.length)
         tokens = torch.randint(5, self.model.settings.vocab_size, shape, generator=generator)
-        masked = torch.arange(1, trial.tokens, _MASKED_EVERY)
+        masked = torch.arange(1.0, trial.tokens, 1 / trial.masked_fraction).long()
         pair_labels = torch.randint(0, 2, (trial.sequences,), generator=generator)
         strip = Strip.from_padded(tokens)
         targets = PretrainingTargets(MaskedLMTargets(masked, strip.tokens[masked]), pair_labels)

@@ -9,7 +9,9 @@ import torch
 
 from albertine.errors import InputError
 from albertine.finetune.paper_defaults import default_optimizer, task_defaults
-from albertine.model.cost import count_flops, prediction_flops
+from albertine.interop.hub import locate_checkpoint
+from albertine.interop.transformers_config import checkpoint_model_settings
+from albertine.model.cost import MASKED_FRACTION, count_flops, prediction_flops
 from albertine.model.model import Model
 from albertine.plan.settings import PlanSettings, parse_tokens
 from albertine.pretrain.curriculum import CURRICULUM_KEYS, GROW, growing_depth
@@ -30,12 +32,14 @@ class Stage:
     Attributes:
         share: fraction of the steps.
         length: tokens per sequence.
+        masked_fraction: fraction of the tokens to predict in pre-training.
         depths: numbers of layers after which the head is trained; the last is that of the model.
         flops: FLOPs per token of forward and backward pass.
     """
 
     share: float
     length: int
+    masked_fraction: float
     depths: tuple[int, ...]
     flops: float
 
@@ -84,9 +88,19 @@ class Workload:
 
 def make_workload(settings: PlanSettings) -> Workload:
     """Return the run that settings describe."""
+    settings = _with_checkpoint_model(settings)
     if settings.finetune is not None:
         return _finetuning_workload(settings, settings.finetune)
     return _pretraining_workload(settings)
+
+
+def _with_checkpoint_model(settings: PlanSettings) -> PlanSettings:
+    """Return the settings with the model of the checkpoint to start from, unless they have one."""
+    has_model = any(key.startswith("model.") for key in settings.explicit_keys)
+    if settings.init_from is None or has_model:
+        return settings
+    folder = locate_checkpoint(settings.init_from, weights=False)
+    return replace(settings, model=checkpoint_model_settings(folder))
 
 
 def _pretraining_workload(settings: PlanSettings) -> Workload:
@@ -98,6 +112,11 @@ def _pretraining_workload(settings: PlanSettings) -> Workload:
         raise InputError(
             f"samples of {longest} tokens: the model takes at most {model.max_length}; "
             "reduce --objective.max-length, or raise --model.max-length"
+        )
+    if max(stage.depths[-1] for stage in stages) > model.layers:
+        raise InputError(
+            f'--curriculum.depth "{settings.curriculum.depth}": the model has only {model.layers} layers; '
+            "raise --model.layers, or lower the depths"
         )
     return Workload(
         "pre-training",
@@ -139,16 +158,21 @@ def _pretraining_stages(settings: PretrainSettings) -> Sequence[Stage]:
     stages = []
     for start, end in pairwise(sorted(starts)):
         step = min(settings.train.steps - 1, math.ceil(start * settings.train.steps))
-        length, depths = settings.objective_at(step).max_length, settings.exit_depths_at(step)
-        stages.append(Stage(end - start, length, depths, _pretraining_flops(settings, length, depths)))
+        objective, depths = settings.objective_at(step), settings.exit_depths_at(step)
+        flops = pretraining_flops(
+            settings.model, objective.max_length, depths, recompute=settings.train.recompute
+        )
+        stages.append(Stage(end - start, objective.max_length, objective.mlm_probability, depths, flops))
     return stages
 
 
-def _pretraining_flops(settings: PretrainSettings, length: int, depths: tuple[int, ...]) -> float:
-    """Return the FLOPs per token of forward and backward pass."""
-    flops = count_flops(replace(settings.model, layers=depths[-1]), length)
+def pretraining_flops(
+    model: ModelSettings, length: int, depths: tuple[int, ...], *, recompute: bool
+) -> float:
+    """Return the FLOPs per token of forward and backward pass, with the head after each of some depths."""
+    flops = count_flops(replace(model, layers=depths[-1]), length)
     more_heads = (1 + _BACKWARD) * (len(depths) - 1) * flops.heads_per_token
-    if settings.train.recompute:
+    if recompute:
         return flops.training_with_recomputation_per_token + more_heads
     return flops.training_per_token + more_heads
 
@@ -183,7 +207,7 @@ def _finetuning_workload(settings: PlanSettings, task_name: str) -> Workload:
         model,
         head,
         replace(settings.train, optimizer=optimizer),
-        [Stage(1.0, length, (model.layers,), flops)],
+        [Stage(1.0, length, MASKED_FRACTION, (model.layers,), flops)],
         steps=steps,
         step_tokens=batch_size * sequences * length,
         unit_tokens=sequences * longest,
