@@ -38,6 +38,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from nodes import Nodes, exit_on_sigterm, torchrun, unusable_reason  # noqa: E402
 
+__all__ = ["FAULTS", "find_problems", "run_faults", "unusable_reason"]
+
 _STEPS_PER_FAULT = 60
 _SAVE_EVERY = 5
 _HANG_SECONDS = 400.0  # without a new checkpoint

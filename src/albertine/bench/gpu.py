@@ -6,7 +6,6 @@ replaced after a failure, because an error of a GPU makes all later calls of its
 
 import platform
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,8 +16,8 @@ from albertine.bench.gpu_communication import check_communication
 from albertine.bench.gpu_paths import PATHS, PathJob, PathResult, run_path
 from albertine.bench.settings import GpuBenchSettings
 from albertine.errors import InputError, WorkError
+from albertine.executors.process_pool import ProcessPool
 from albertine.model.cost import gradient_bytes
-from albertine.processes import run_in_processes
 from albertine.settings import MODEL_PRESETS, ModelSettings
 from albertine.version import __version__
 
@@ -85,13 +84,12 @@ def _run_paths(jobs: list[PathJob]) -> Iterator[PathResult]:
     """Yield the result of each job, in order; after a failure, a new process runs the others."""
     while jobs:
         try:
-            # One worker takes the jobs in order.
-            with closing(run_in_processes(run_path, jobs, 1, advice="its messages are above")) as results:
-                for _, result in results:
-                    jobs = jobs[1:]
-                    yield result
-                    if result.failure:
-                        break
+            results = ProcessPool(1).run(run_path, jobs, in_order=True, advice="its messages are above")
+            for _, result in results:
+                jobs = jobs[1:]
+                yield result
+                if result.failure:
+                    break
         except WorkError as error:  # the process died
             path, jobs = jobs[0].path, jobs[1:]
             yield PathResult(path.name, path.precision, None, path.tolerance, failure=str(error))

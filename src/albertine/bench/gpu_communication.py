@@ -14,7 +14,7 @@ from torch import distributed as dist
 
 from albertine.bench.gpu_paths import PathResult
 from albertine.errors import WorkError
-from albertine.processes import run_in_processes
+from albertine.executors.process_pool import ProcessPool
 from albertine.train.distributed import init_distributed
 
 _WARM_UP_RUNS, _RUNS = 2, 5
@@ -46,7 +46,7 @@ def check_communication(device: str, gradient_bytes: int, processes: int) -> Pat
         port = listener.getsockname()[1]
     jobs = [_RankJob(rank, processes, port, device, gradient_bytes // 4) for rank in range(processes)]
     try:
-        results = run_in_processes(_run_rank, jobs, processes, advice="see its messages")
+        results = ProcessPool(processes).run(_run_rank, jobs, advice="see its messages")
         seconds = {job.rank: median for job, median in results}[0]
     except Exception as failure:  # whatever a driver raises is a result
         text = " ".join(str(failure).split())[:300]
