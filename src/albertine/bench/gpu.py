@@ -6,6 +6,7 @@ replaced after a failure, because an error of a GPU makes all later calls of its
 
 import platform
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ _LENGTHS = (*(512,) * 16, *(128,) * 64, *(33,) * 64)
 _DRY_LENGTHS = (1, 2, 17)
 _DRY_SECONDS = 0.0
 _COMMUNICATION = "communication"
+_ADVICE = "its messages are above"
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,13 @@ def _run_paths(jobs: list[PathJob]) -> Iterator[PathResult]:
     """Yield the result of each job, in order; after a failure, a new process runs the others."""
     while jobs:
         try:
-            results = ProcessPool(1).run(run_path, jobs, in_order=True, advice="its messages are above")
-            for _, result in results:
-                jobs = jobs[1:]
-                yield result
-                if result.failure:
-                    break
+            # One worker takes the jobs in order.
+            with closing(ProcessPool(1).run(run_path, jobs, in_order=True, advice=_ADVICE)) as results:
+                for _, result in results:
+                    jobs = jobs[1:]
+                    yield result
+                    if result.failure:
+                        break
         except WorkError as error:  # the process died
             path, jobs = jobs[0].path, jobs[1:]
             yield PathResult(path.name, path.precision, None, path.tolerance, failure=str(error))

@@ -218,7 +218,8 @@ def _measure(job: PathJob) -> tuple[float, int]:
     run = _prepare_run(job, model)
     for _ in range(2):  # the first one compiles
         run()
-    deadline, seconds = time.monotonic() + job.seconds, list[float]()
+    seconds: list[float] = []
+    deadline = time.monotonic() + job.seconds
     while len(seconds) < _MIN_RUNS or time.monotonic() < deadline:
         started = synchronized_time(device)
         run()

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.synchronize import Event
@@ -39,7 +39,7 @@ class ProcessPool:
         cores: int = 1,  # noqa: ARG002  # the caller chooses the number of workers
         gpus: int = 0,  # noqa: ARG002  # all workers see all GPUs
         advice: str,
-    ) -> Iterator[tuple[JobT, ResultT]]:
+    ) -> Generator[tuple[JobT, ResultT], None, None]:
         """Yield each job with its result; see `Executor.run`."""
         context = multiprocessing.get_context("spawn")
         stop_requested = context.Event()
