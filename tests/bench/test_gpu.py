@@ -55,30 +55,33 @@ def test_all_paths_in_the_dry_form(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("work", ["forward", "training", "optimizer"])
 def test_a_wrong_result_is_a_failure(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The weights of the checked side differ by 1% from those of the reference."""
+    """The checked side computes on other tokens, or changes the weights by 1% more."""
     path = replace(next(path for path in PATHS if path.work == work), kernels=True)
     assert run_path(make_job(path)).failure == ""
     calls = 0
-    original = gpu_paths._updates if work == "optimizer" else gpu_paths._random_batch
+    original_batch, original_updates = gpu_paths._random_batch, gpu_paths._updates
 
-    def wrong(*arguments: Any) -> Any:
+    def wrong_batch(*arguments: Any) -> Any:
         nonlocal calls
         calls += 1
-        if work == "optimizer":
-            return [value * (1.01 if calls == 1 else 1) for value in original(*arguments)]
-        strip, targets = original(*arguments)
+        strip, targets = original_batch(*arguments)
         if calls == 2:  # the first call is the reference
             strip = replace(strip, tokens=strip.tokens.flip(0))
         return strip, targets
 
-    monkeypatch.setattr(gpu_paths, original.__name__, wrong)
+    def wrong_updates(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return [value * (1.01 if calls == 1 else 1) for value in original_updates(*arguments)]
+
+    monkeypatch.setattr(gpu_paths, "_random_batch", wrong_batch)
+    monkeypatch.setattr(gpu_paths, "_updates", wrong_updates)
     result = run_path(make_job(path))
     assert "is larger than" in result.failure
     assert result.ms is None
 
 
 def test_an_error_is_a_failure_and_other_paths_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A head size that does not exist raises an error; in a process of its own, so no patch can reach it."""
     bad = replace(make_job(PATHS[0]), check_lengths=(10_000,))  # longer than the model's positions
     jobs = [make_job(PATHS[0]), bad, make_job(PATHS[1])]
     results = list(gpu._run_paths(jobs))

@@ -38,6 +38,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from nodes import Nodes, exit_on_sigterm, torchrun, unusable_reason  # noqa: E402
 
+__all__ = ["FAULTS", "find_problems", "run_faults", "unusable_reason"]
+
 _STEPS_PER_FAULT = 60
 _SAVE_EVERY = 5
 _HANG_SECONDS = 400.0  # without a new checkpoint
@@ -294,7 +296,8 @@ def find_problems(result: Mapping[str, object]) -> list[str]:
     problems = []
     if any(result["statuses"]):  # type: ignore[arg-type]  # a list
         problems.append(f"exit statuses {result['statuses']}")
-    if not isinstance(difference := result["largest_difference"], float) or difference > _MAX_LOSS_DIFFERENCE:
+    difference = result["largest_difference"]
+    if not (isinstance(difference, float) and difference <= _MAX_LOSS_DIFFERENCE):  # NaN is not
         problems.append(f"a loss differs by {difference} from that of the undisturbed run")
     return problems
 

@@ -1,5 +1,6 @@
 """Tests of the nodes in network namespaces, and of the picture of step times."""
 
+import os
 import re
 import subprocess
 import sys
@@ -26,7 +27,7 @@ def nodes_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         pytest.skip(f"nodes as network namespaces: {reason}")
     yield nodes
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    assert f"albertine-{nodes.os.getpid()}-" not in left  # also after a failure
+    assert f"albertine-{os.getpid()}-" not in left  # also after a failure
 
 
 RECEIVER = """
