@@ -92,5 +92,6 @@ def folder(tmp_path: Path) -> Path:
     (made / "inner").mkdir(parents=True)
     (made / "empty.txt").write_bytes(b"")
     (made / "inner" / "small.bin").write_bytes(bytes(range(256)))
+    (made / "named.gz").write_bytes(b"not compressed")
     (made / "large.bin").write_bytes(os.urandom(9 << 20))
     return made

@@ -17,9 +17,12 @@ from albertine.atomic import atomic_folder, remove_path
 from albertine.corpus.build_folder import locked_build_folder, record_build, recorded_language
 from albertine.corpus.encode_jobs import plan_jobs, run_jobs
 from albertine.corpus.job_report import JobReport, sum_reports
-from albertine.corpus.manifest import Manifest, write_manifest
+from albertine.corpus.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
+from albertine.errors import InputError
+from albertine.storage.upload import resumable_folder
+from albertine.storage.urls import storage_url
 from albertine.text.characters import list_characters, most_frequent
 from albertine.text.language_detection import resolve_reading_language
 from albertine.text.languages import AUTO
@@ -32,7 +35,41 @@ _MAX_LISTED = 100
 
 
 def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: CorpusSettings) -> Manifest:
-    """Build a corpus in `out`, or resume an interrupted build there; return its manifest."""
+    """Build a corpus in `out`, or resume an interrupted build there; return its manifest.
+
+    If `out` is a URL, the corpus is built in the cache, and uploaded when it is finished.
+    """
+    url = storage_url(out)
+    if url is None:
+        return _build_local(sources, tokenizer, out, settings)
+    with resumable_folder(url) as folder:
+        if (folder / MANIFEST_FILE).exists() and not (folder / "building").exists():
+            return _finished_manifest(folder, sources, tokenizer, settings)
+        return _build_local(sources, tokenizer, folder, settings)
+
+
+def _finished_manifest(
+    folder: Path, sources: Sequence[str], tokenizer: Path, settings: CorpusSettings
+) -> Manifest:
+    """Return the manifest of a finished corpus whose upload failed; refuse other text and settings."""
+    manifest = read_manifest(folder)
+    files = [name for name in sources if name not in ("-", "/dev/stdin")]
+    names = [source.name for source in find_sources(files)] if files else []
+    wanted = {key: value for key, value in asdict(settings).items() if key not in ("workers", "language")}
+    if (
+        load_tokenizer(tokenizer).fingerprint != manifest.tokenizer_fingerprint
+        or names != [name for name in manifest.sources if name != "standard input"]
+        or settings.language not in (AUTO, manifest.settings.get("language"))
+        or wanted != {key: manifest.settings.get(key) for key in wanted}
+    ):
+        raise InputError(
+            f"{folder}: a finished corpus of other text, tokenizer or settings, which is not uploaded; "
+            "repeat the command that built it, or remove it"
+        )
+    return manifest
+
+
+def _build_local(sources: Sequence[str], tokenizer: Path, out: Path, settings: CorpusSettings) -> Manifest:
     loaded = load_tokenizer(tokenizer)
     with locked_build_folder(out) as work:
         found = find_sources(sources, spool=work / "standard-input")

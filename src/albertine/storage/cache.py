@@ -17,15 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.checksums import file_checksum, json_checksum
 from albertine.errors import InputError
 from albertine.storage.folder_manifest import read_folder_manifest
-from albertine.storage.objects import described_errors, list_objects, open_object
-from albertine.storage.urls import is_safe_name, join_url, url_name
+from albertine.storage.objects import list_objects, open_object
+from albertine.storage.urls import is_safe_name, join_url, storage_url, url_name
 
 _DEFAULT_GIGABYTES = 50
 _BLOCK_BYTES = 4 << 20
@@ -68,6 +67,12 @@ def cache_folder() -> Path:
 def work_folder(url: str) -> Path:
     """Return the local folder in which the result for a URL is written."""
     return cache_folder() / "work" / _key(url) / url_name(url)
+
+
+def local_folder(folder: Path, wanted: Callable[[str], bool] = lambda _: True) -> Path:
+    """Return a local folder as it is, or for a URL its copy in the cache; see `download_folder`."""
+    url = storage_url(folder)
+    return folder if url is None else download_folder(url, wanted)
 
 
 def download_folder(url: str, wanted: Callable[[str], bool] = lambda _: True) -> Path:
@@ -157,7 +162,7 @@ def _download_file(path: Path, file: _RemoteFile, advance: Callable[[int], None]
         raise _ChangedError(str(error)) from None
     with atomic_file(path) as partial:
         with source, partial.open("wb") as target:
-            while block := _read_block(source, file.url):
+            while block := source.read(_BLOCK_BYTES):
                 target.write(block)
                 digest.update(block)
                 size += len(block)
@@ -165,11 +170,6 @@ def _download_file(path: Path, file: _RemoteFile, advance: Callable[[int], None]
         if size != file.size or (file.sha256 and digest.hexdigest() != file.sha256):
             raise _ChangedError(f"{file.url}: damaged, or replaced meanwhile; upload it again")
         os.utime(partial, ns=(file.stamp * 10**9,) * 2)
-
-
-def _read_block(source: BinaryIO, url: str) -> bytes:
-    with described_errors(url):
-        return source.read(_BLOCK_BYTES)
 
 
 # The limit of the cache, and the locks that protect folders in use from removal.

@@ -5,6 +5,7 @@ is an `InputError` of one line with the URL; of the library's message, it repeat
 error, because the rest may hold keys.
 """
 
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -68,11 +69,46 @@ def list_objects(url: str) -> dict[str, StoredObject]:
     return dict(sorted(objects.items()))
 
 
-def open_object(url: str) -> BinaryIO:
-    """Return an object as a file, which reads the ranges of bytes that are asked for."""
-    with described_errors(url):
-        filesystem, path = _resolve(url)
-        return cast(BinaryIO, filesystem.open_input_file(path))
+class _ObjectReader(io.RawIOBase):
+    """An object as a file without a buffer: each read requests a range of bytes."""
+
+    def __init__(self, url: str):
+        self._url = url
+        with described_errors(url):
+            filesystem, path = _resolve(url)
+            self._file = filesystem.open_input_file(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        with described_errors(self._url):
+            return int(self._file.readinto(buffer))
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def open_object(url: str, buffer_bytes: int = 1 << 18) -> BinaryIO:
+    """Return an object as a file, which reads ranges of bytes.
+
+    Args:
+        url: its URL.
+        buffer_bytes: bytes of the smallest range. Each range is a request, which takes much longer than on
+            a disk, so more are better for reading from start to end.
+    """
+    return io.BufferedReader(_ObjectReader(url), buffer_bytes)
 
 
 def read_object(url: str, max_bytes: int) -> bytes | None:
@@ -84,7 +120,7 @@ def read_object(url: str, max_bytes: int) -> bytes | None:
         raise InputError(
             f"{url}: larger than {max_bytes:,} bytes, the limit for such a file; upload it again"
         )
-    with described_errors(url), open_object(url) as stream:
+    with open_object(url) as stream:
         return stream.read(max_bytes)
 
 
@@ -100,7 +136,8 @@ def object_writer(url: str) -> Iterator[BinaryIO]:
         )
     with described_errors(url):
         filesystem, path = _resolve(url)
-        with filesystem.open_output_stream(path) as stream:
+        # By default, the library would compress an object named .gz or .zst.
+        with filesystem.open_output_stream(path, compression=None) as stream:
             yield cast(BinaryIO, stream)
 
 
@@ -114,10 +151,26 @@ def remove_object(url: str) -> None:
             return
 
 
-def open_file(path: Path) -> BinaryIO:
-    """Return a local file, or an object if the path is a URL, opened for reading."""
+def open_file(path: Path, buffer_bytes: int = 1 << 18) -> BinaryIO:
+    """Return a local file, or an object if the path is a URL, opened for reading; see `open_object`."""
     url = storage_url(path)
-    return path.open("rb") if url is None else open_object(url)
+    return path.open("rb") if url is None else open_object(url, buffer_bytes)
+
+
+def file_size(path: Path) -> int:
+    """Return the bytes of a local file, or of an object if the path is a URL."""
+    url = storage_url(path)
+    if url is None:
+        return path.stat().st_size
+    found = find_object(url)
+    if found is None:
+        raise InputError(f"{url}: no such file")
+    return found.size
+
+
+def display_path(path: Path) -> str:
+    """Return a local path or a URL for a message."""
+    return storage_url(path) or str(path)
 
 
 @contextmanager

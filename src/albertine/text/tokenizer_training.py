@@ -22,6 +22,9 @@ import tokenizers
 from albertine import progress
 from albertine.atomic import atomic_folder, partial_folder
 from albertine.errors import InputError
+from albertine.storage.objects import display_path
+from albertine.storage.upload import new_folder
+from albertine.storage.urls import storage_url
 from albertine.text.backends import albert_backend, set_special_tokens
 from albertine.text.characters import (
     language_warning,
@@ -45,11 +48,17 @@ _MAX_WORD_LENGTH = 256
 
 def build_tokenizer(sources: Sequence[str], out: Path, settings: TokenizerSettings) -> None:
     """Train a tokenizer on text sources (see `find_sources`) and write its folder."""
-    with atomic_folder(out) as folder, partial_folder(out) as scratch:
+    with (
+        new_folder(out, storage_url(out)) as local,
+        atomic_folder(local) as folder,
+        partial_folder(local) as scratch,
+    ):
         found = find_sources(sources, spool=scratch / "standard-input")
         tokenizer = train_tokenizer(found, settings)
         tokenizer.save(folder)
-    progress.print_message(f"{out}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}")
+    progress.print_message(
+        f"{display_path(out)}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}"
+    )
 
 
 def train_tokenizer(sources: Sequence[Source], settings: TokenizerSettings) -> Tokenizer:
