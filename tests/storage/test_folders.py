@@ -222,7 +222,8 @@ def test_an_existing_folder_is_not_replaced(server: S3Server, bucket: str, folde
 def test_a_manifest_that_leaves_its_folder_is_refused(bucket: str, name: str, object_path: str) -> None:
     entry = {"object": object_path, "size": 1, "sha256": "0" * 64}
     files = {name: entry, "x": {**entry, "object": "x"}}
-    manifest = {"format": 1, "files": files, "sha256": json_checksum(files)}
+    values = {"files": files, "writer": ""}
+    manifest = {"format": 1, **values, "sha256": json_checksum(values)}
     write_object(f"{bucket}/m/{FOLDER_MANIFEST}", json.dumps(manifest).encode())
     with pytest.raises(InputError, match=r"albertine-folder\.json: damaged"):
         download_folder(f"{bucket}/m")

@@ -39,13 +39,16 @@ def pretrain(
     """
     from albertine.pretrain import curve_plot
     from albertine.pretrain.run import pretrain as run_pretraining
+    from albertine.train.mirrored_run import restored_run
     from albertine.train.run_folder import read_run_settings
 
     if plot is not None:
         options.read_settings(NoSettings)
         curve_plot.draw_curve(plot)
         return
-    saved_settings = read_run_settings(out, PretrainSettings) if resume and out is not None else None
+    saved_settings = None
+    if resume and out is not None:
+        saved_settings = read_run_settings(restored_run(out), PretrainSettings)
     base = saved_settings or _default_preset(options)
     resolved_settings = options.read_settings(PretrainSettings, base)
     if out is None:

@@ -22,7 +22,7 @@ from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.checksums import file_checksum, json_checksum
 from albertine.errors import InputError
-from albertine.storage.folder_manifest import read_folder_manifest
+from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
 from albertine.storage.objects import list_objects, open_object
 from albertine.storage.urls import is_safe_name, join_url, storage_url, url_name
 
@@ -99,15 +99,27 @@ def _key(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+def download_files(url: str, manifest: FolderManifest, folder: Path) -> None:
+    """Download all files of a version of a folder into an empty local folder."""
+    files = _manifest_files(url, manifest)
+    total = sum(file.size for file in files.values())
+    with progress.progress_counter(f"Downloading {url}", total=total, unit="bytes") as advance:
+        for name, file in files.items():
+            _download_file(folder / name, file, advance)
+
+
+def _manifest_files(url: str, manifest: FolderManifest) -> dict[str, _RemoteFile]:
+    return {
+        name: _RemoteFile(join_url(url, entry.object), entry.size, entry.sha256, _stamp(entry.sha256))
+        for name, entry in manifest.files.items()
+    }
+
+
 def _remote_files(url: str) -> tuple[dict[str, _RemoteFile], str]:
     """Return the files of a folder by name, and a text that identifies its version."""
     manifest = read_folder_manifest(url)
     if manifest is not None:
-        files = {
-            name: _RemoteFile(join_url(url, entry.object), entry.size, entry.sha256, _stamp(entry.sha256))
-            for name, entry in manifest.files.items()
-        }
-        return files, manifest.checksum
+        return _manifest_files(url, manifest), manifest.checksum
     objects = {name: found for name, found in list_objects(url).items() if is_safe_name(name)}
     version = json_checksum([[name, found.size, found.modified_ns] for name, found in objects.items()])
     return {
@@ -125,7 +137,7 @@ def _download(url: str, key: str, files: dict[str, _RemoteFile]) -> Path:
     folders = cache_folder() / "folders"
     folder = folders / key / url_name(url)
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folders / f"{key}.download"):
+    with waiting_lock(folders / f"{key}.download"):
         is_small = sum(file.size for file in files.values()) <= _CHECKED_BYTES
         missing = {
             name: file
@@ -229,8 +241,8 @@ def _remove_unused(folder: Path) -> bool:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Hold an exclusive lock; wait while another process, such as another rank, downloads the same."""
+def waiting_lock(file: Path) -> Iterator[None]:
+    """Hold an exclusive lock; wait while another process, such as another rank, holds it."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -43,14 +43,20 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class FolderManifest:
-    """The files of a folder, by name; `checksum` identifies this version."""
+    """The files of a folder.
+
+    Attributes:
+        files: the files, by name.
+        writer: identifier of the process that wrote it, if several might.
+    """
 
     files: dict[str, FileEntry]
+    writer: str = ""
 
     @property
     def checksum(self) -> str:
         """Checksum of the names, objects and contents of all files."""
-        return json_checksum({name: asdict(entry) for name, entry in self.files.items()})
+        return json_checksum(asdict(self)["files"])
 
     @property
     def objects(self) -> set[str]:
@@ -60,8 +66,8 @@ class FolderManifest:
 
 def write_folder_manifest(url: str, manifest: FolderManifest) -> None:
     """Write the manifest of a folder whose objects are complete; a former one is replaced atomically."""
-    files = {name: asdict(entry) for name, entry in sorted(manifest.files.items())}
-    content = json.dumps({"format": _FORMAT, "files": files, "sha256": json_checksum(files)}, indent=1)
+    values = asdict(manifest)
+    content = json.dumps({"format": _FORMAT, **values, "sha256": json_checksum(values)}, indent=1)
     with object_writer(join_url(url, FOLDER_MANIFEST)) as stream:
         stream.write(content.encode())
 
@@ -76,10 +82,10 @@ def read_folder_manifest(url: str) -> FolderManifest | None:
         values = parse_json(content)
         if not isinstance(values, dict):
             raise JsonError("not an object")
-        check_format(manifest_url, values.get("format"), _FORMAT, _ADVICE)
-        if values.get("sha256") != json_checksum(values.get("files")):
+        check_format(manifest_url, values.pop("format", None), _FORMAT, _ADVICE)
+        if values.pop("sha256", None) != json_checksum(values):
             raise JsonError("wrong checksum")
-        manifest = dataclass_from_json(FolderManifest, {"files": values["files"]})
+        manifest = dataclass_from_json(FolderManifest, values)
         _check_entries(manifest)
     except JsonError as error:
         raise InputError(f"{manifest_url}: damaged ({error}); {_ADVICE}") from None

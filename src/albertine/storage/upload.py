@@ -42,19 +42,20 @@ def refuse_existing_url(url: str) -> None:
 def upload_new_folder(folder: Path, url: str) -> None:
     """Upload a finished folder to a URL at which there is none."""
     refuse_existing_url(url)
-    with object_writer(join_url(url, _UNFINISHED)) as stream:
-        stream.write(b"This folder is complete when it has an albertine-folder.json.\n")
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     total = sum(path.stat().st_size for path in files)
     with progress.progress_counter("Uploading", total=total, unit="bytes") as advance:
-        upload_files({path.relative_to(folder).as_posix(): path for path in files}, url, None, advance)
-    remove_object(join_url(url, _UNFINISHED))
+        upload_files(
+            {path.relative_to(folder).as_posix(): path for path in files}, url, None, advance=advance
+        )
 
 
 def upload_files(
     files: dict[str, Path],
     url: str,
     former: FolderManifest | None,
+    *,
+    writer: str = "",
     advance: Callable[[int], None] = lambda _: None,
 ) -> FolderManifest:
     """Make a folder consist of some files, and return its manifest.
@@ -63,31 +64,42 @@ def upload_files(
         files: local file of each name. A file may grow meanwhile, and is uploaded as it was at first.
         url: URL of the folder.
         former: manifest of the version that is there; None if there is none.
+        writer: identifier of this process, for the manifest.
         advance: called with the bytes that were uploaded or need no upload.
     """
-    former_files = former.files if former else {}
-    used = former.objects if former else set()
-    by_content = {(entry.sha256, entry.size): entry for entry in former_files.values()}
+    if former is None:
+        with object_writer(join_url(url, _UNFINISHED)) as stream:
+            stream.write(f"This folder is complete when it has an {FOLDER_MANIFEST}.\n".encode())
+        former, former_objects = FolderManifest({}), {_UNFINISHED}
+    else:
+        former_objects = former.objects
+    known = {(entry.sha256, entry.size): entry for entry in former.files.values()}
+    used = {*former_objects, FOLDER_MANIFEST}
     entries: dict[str, FileEntry] = {}
     for name, path in files.items():
-        with path.open("rb") as stream:
-            size, checksum = _measure(stream)
-            entry = by_content.get((checksum, size))
-            if entry is None:
-                unused = name not in used and name != FOLDER_MANIFEST
-                entry = FileEntry(name if unused else f"{name}.{checksum[:16]}", size, checksum)
-                stream.seek(0)
-                _upload(stream, size, join_url(url, entry.object))
-                by_content[checksum, size] = entry
-                used = used | {entry.object}
-        entries[name] = entry
-        advance(size)
-    manifest = FolderManifest(entries)
-    if former is None or manifest != former:
+        entries[name] = _upload_unless_known(name, path, url, known, used)
+        advance(entries[name].size)
+    manifest = FolderManifest(entries, writer)
+    if manifest != former:
         write_folder_manifest(url, manifest)
-    for unused_object in sorted((former.objects if former else set()) - manifest.objects):
+    for unused_object in sorted(former_objects - manifest.objects):
         remove_object(join_url(url, unused_object))
     return manifest
+
+
+def _upload_unless_known(
+    name: str, path: Path, url: str, known: dict[tuple[str, int], FileEntry], used: set[str]
+) -> FileEntry:
+    """Return the entry of a file; upload it, and note that, if no object has its content."""
+    with path.open("rb") as stream:
+        size, checksum = _measure(stream)
+        if (checksum, size) not in known:
+            entry = FileEntry(name if name not in used else f"{name}.{checksum[:16]}", size, checksum)
+            stream.seek(0)
+            _upload(stream, size, join_url(url, entry.object))
+            known[checksum, size] = entry
+            used.add(entry.object)
+        return known[checksum, size]
 
 
 def _measure(stream: BinaryIO) -> tuple[int, str]:
