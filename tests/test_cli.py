@@ -207,6 +207,8 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         ),
         (["info", "--foo=3"], "--foo=3: unknown option; known: --compare, --json,"),
         (["info", "albert-base", "albert-large"], "albert-large: unexpected argument"),
+        (["convert", "a", "b", "--share", "some"], "--share some: must be all"),
+        (["convert", "a", "b", "--rank", "x"], "--rank x: must be an integer"),
         (["info", "albert-base", "--model", "bert-base"], "albert-base and --model bert-base: two presets"),
         (["--quiet", "info"], "--quiet: options come after the command"),
         (["info", "--memory", "9" * 400 + "GB"], "must be between 1B and 1000000TB"),

@@ -77,6 +77,8 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert "ALBERT, whole" in front_page
     assert '<svg class="blocks"' in front_page
     assert "<picture>" not in front_page
+    for scheme in ("light", "dark"):
+        assert f'src="report-{scheme}.png#only-{scheme}"' in front_page
     assert "batch_tokens" in (tmp_path / "site" / "reference" / "settings" / "index.html").read_text()
     assert "--held-out" in (tmp_path / "site" / "reference" / "commands" / "index.html").read_text()
     for page in (tmp_path / "site").rglob("*.html"):

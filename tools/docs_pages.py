@@ -23,15 +23,16 @@ from front_drawing import site_drawing
 ROOT = Path(__file__).parent.parent
 _PARENT_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]*)\)")
 _PICTURE = re.compile(r"<picture>.*?</picture>", re.DOTALL)
+_IMAGE = re.compile(r'<img src="docs/(?P<light>[\w.-]+)"[^>]* alt="(?P<description>[^"]*)"')
 _COMMAND_GROUPS = ("tokenizer", "corpus", "world", "bench")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the front page and the references."""
     front_page = (ROOT / "README.md").read_text(encoding="utf-8")
-    front_page = _PICTURE.sub(lambda _: site_drawing(), front_page)
     front_page = re.sub(r"\]\(docs/", "](", front_page)
-    front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z]+(?:/\w+(?:-\w+)*)?\.md)[^)]*\)", r"\1", front_page)
+    front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z-]+(?:/[\w-]+)?\.md)[^)]*\)", r"\1", front_page)
+    front_page = _PICTURE.sub(_site_picture, front_page)
     pages = {
         "index.md": front_page,
         "reference/commands.md": _command_reference(),
@@ -40,6 +41,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+def _site_picture(picture: re.Match[str]) -> str:
+    """Return a picture of the README for the site, whose light and dark mode has a switch."""
+    image = _IMAGE.search(picture[0])
+    assert image
+    light, description = image["light"], image["description"]
+    if light.endswith(".svg"):
+        return site_drawing()
+    dark = light.replace("-light", "-dark")
+    return f"![{description}]({light}#only-light)\n![{description}]({dark}#only-dark)"
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from albertine.check.check import CheckReport, check_data
     from albertine.check.settings import CheckSettings
     from albertine.corpus.settings import ObjectiveSettings
+    from albertine.executors.cluster import open_cluster
     from albertine.export.export import ExportResult, export
     from albertine.export.settings import ExportSettings
     from albertine.finetune.finetune import FinetuneResults, finetune
@@ -80,6 +81,7 @@ _LAZY_EXPORTS = {
     "finetune": ("albertine.finetune.finetune", "finetune"),
     "load": ("albertine.interop.load", "load"),
     "load_tokenizer": ("albertine.interop.load", "load_tokenizer"),
+    "open_cluster": ("albertine.executors.cluster", "open_cluster"),
     "pipeline": ("albertine.inference.pipeline", "pipeline"),
     "predict": ("albertine.inference.predict", "predict"),
     "pretrain": ("albertine.pretrain.run", "pretrain"),
@@ -124,6 +126,7 @@ __all__ = [
     "finetune",
     "load",
     "load_tokenizer",
+    "open_cluster",
     "pipeline",
     "predict",
     "pretrain",

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from cyclopts import (
     UNSET,
@@ -283,9 +283,8 @@ def _describe_usage_error(app: App, error: CycloptsError, args: Sequence[str]) -
     if isinstance(error, UnusedCliTokensError):
         return f"{display_text(' '.join(error.unused_tokens or []))}: unexpected argument"
     if isinstance(error, CoercionError) and error.token:
-        expected = {int: "an integer", bool: "yes or no"}.get(error.target_type or str, "of another type")
         name = error.token.keyword or (error.argument.name if error.argument else "")
-        return f"{name} {display_text(error.token.value)}: must be {expected}"
+        return f"{name} {display_text(error.token.value)}: must be {_expected_value(error.target_type)}"
     if isinstance(error, MissingArgumentError):
         return _describe_missing_argument(error)
     if isinstance(error, UnknownCommandError):
@@ -293,6 +292,14 @@ def _describe_usage_error(app: App, error: CycloptsError, args: Sequence[str]) -
             return f"{display_text(args[0])}: options come after the command"
         return _describe_unknown_command(app, args)
     return _one_line(error).rstrip(".")
+
+
+def _expected_value(target_type: Any) -> str:
+    """Return what the value of an option must be, in words."""
+    choices = [str(value) for value in get_args(target_type)]
+    if choices:
+        return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+    return {int: "an integer", float: "a number", bool: "yes or no"}.get(target_type, "of another type")
 
 
 def _describe_missing_argument(error: MissingArgumentError) -> str:

@@ -89,7 +89,7 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     result = json.loads((out / "results" / "cloze.json").read_text())
     assert 0 < result["metrics"]["accuracy"] <= 1
     monkeypatch.setattr(workspace, "write_world", interrupted)  # finished steps are not repeated
-    monkeypatch.setattr(parallel_runs, "run_in_processes", interrupted)
+    monkeypatch.setattr(parallel_runs, "ProcessPool", interrupted)
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
 
 
@@ -125,7 +125,8 @@ def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.Captu
         ("old", "cold", "green", "lost", "far"),
     )
     lines = [
-        f"The {noun} is {adjective}. It was {adjective} all day. Nobody saw the {noun}."
+        f"The {noun} is {adjective}. It was {adjective} all day. Nobody saw the {noun}.\n"
+        f"When it rained, they were in the {adjective} {noun}."
         for noun in nouns
         for adjective in adjectives
     ]
@@ -136,6 +137,8 @@ def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.Captu
     page = read_well_formed(out / "report.html")
     assert "Which of four words is the original?" in page
     assert "bag of words" not in page
+    assert "they <mark>were</mark> in the" in page  # a minimal pair from a held-out sentence
+    assert "albertine evaluate albert --task blimp" in page
     assert "too little text" not in page
     assert not (out / "world").exists()
     assert "albertine pretrain --corpus" in capsys.readouterr().out

@@ -13,6 +13,7 @@ import pytest
 from albertine.command import run_command
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.held_out_sentences import held_out_sentences
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
@@ -22,7 +23,7 @@ from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report.held_out_examples import fill_mask_examples
-from albertine.report.nearest_sentences import _held_out_sentences, nearest_sentences
+from albertine.report.nearest_sentences import nearest_sentences
 from albertine.report.write import write_report
 from albertine.settings import ModelSettings
 from albertine.text.settings import TokenizerSettings
@@ -271,7 +272,7 @@ def test_the_slider_has_the_predictions_of_every_depth(
 
 def test_the_nearest_sentences_are_those_with_the_highest_cosine(pretraining_run: Path) -> None:
     corpus, embed = Corpus(pretraining_run.parent / "corpus"), load_embedding_pipeline(pretraining_run)
-    sentences = _held_out_sentences(corpus, seed=3)
+    sentences = held_out_sentences(corpus, seed=3, limit=2_000)
     assert len(set(sentences)) == len(sentences) > 20
     vectors = np.stack([embed(text, pooling="mean", normalize=False) for text in sentences])
     vectors -= vectors.mean(0)

@@ -244,16 +244,16 @@ def test_text_size_is_counted_in_bytes(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_rare_words_are_dropped_seldom_and_wherever_they_occur(monkeypatch: pytest.MonkeyPatch) -> None:
-    from albertine.text import tokenizer_training
+    from albertine.text import word_counts
 
-    monkeypatch.setattr(tokenizer_training, "_MAX_WORDS", 1000)
-    without_rare_words, sizes = tokenizer_training._without_rare_words, []
+    monkeypatch.setattr(word_counts, "_MAX_WORDS", 1000)
+    without_rare_words, sizes = word_counts._without_rare_words, []
 
     def count_calls(counts: Counter[str]) -> Counter[str]:
         sizes.append(len(counts))
         return without_rare_words(counts)
 
-    monkeypatch.setattr(tokenizer_training, "_without_rare_words", count_calls)
+    monkeypatch.setattr(word_counts, "_without_rare_words", count_calls)
     # Each word of a document occurs twice, so the words with one occurrence alone are never too many.
     documents = [
         [f"w{n} w{n} first" for n in range(start, start + 10)] + (["last"] * 10 if start >= 15_000 else [])

@@ -96,7 +96,7 @@ INTERRUPTED_POOL = """
 import signal, sys, time
 from pathlib import Path
 from albertine.errors import ExitStatus, RunStopped
-from albertine.processes import run_in_processes
+from albertine.executors.process_pool import ProcessPool
 
 FOLDER = Path(sys.argv[1])
 
@@ -117,7 +117,7 @@ def interrupt():
 
 if __name__ == "__main__":
     try:
-        list(run_in_processes(job, range(6), 2, on_poll=interrupt, advice=""))
+        list(ProcessPool(2).run(job, range(6), on_poll=interrupt, advice=""))
     except KeyboardInterrupt:
         print(len(list(FOLDER.iterdir())), "jobs began")
 """

@@ -24,10 +24,10 @@ from albertine.bench.settings import FinetuneBenchSettings
 from albertine.device import choose_device, choose_precision, synchronized_time
 from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
+from albertine.executors.process_pool import ProcessPool
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.run import build_trainer
-from albertine.processes import run_in_processes
 from albertine.tasks.registry import primary_metric
 from albertine.tasks.scorer import Scorer
 from albertine.tasks.types.task_type import SampleScores, TaskType
@@ -93,9 +93,8 @@ def measure_finetuning(
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):
         for side in results:
             run = FinetuneBenchRun(side, source, replace(settings, train=replace(settings.train, seed=seed)))
-            (_, result), *_ = run_in_processes(
-                _finetune, [run], 1, advice="use a smaller batch: --train.batch-size"
-            )
+            advice = "use a smaller batch: --train.batch-size"
+            (_, result), *_ = ProcessPool(1).run(_finetune, [run], advice=advice)
             results[side].append(result)
             score = primary_metric(prepared.task.name, result.metrics)
             progress.print_message(

@@ -15,9 +15,9 @@ from rich.table import Table
 
 from albertine import progress
 from albertine.bench.settings import GradientBenchSettings
+from albertine.executors.process_pool import ProcessPool
 from albertine.model.cost import all_reduce_bytes_per_step, gradient_bytes
 from albertine.model.parameter_counts import bert_of_same_shape
-from albertine.processes import run_in_processes
 from albertine.train.distributed import init_distributed
 
 
@@ -46,7 +46,8 @@ def measure_gradients(settings: GradientBenchSettings) -> list[GradientTraffic]:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     jobs = [_RankJob(rank, port, settings, sizes) for rank in range(settings.processes)]
-    results = run_in_processes(_run_rank, jobs, settings.processes, advice="use fewer processes: --processes")
+    pool = ProcessPool(settings.processes)
+    results = pool.run(_run_rank, jobs, advice="use fewer processes: --processes")
     seconds = {job.rank: rows for job, rows in results}[0]
     return [
         GradientTraffic(

@@ -16,7 +16,7 @@ from albertine.bench.race_runs import RaceResult, RaceRun, Side, train_side
 from albertine.bench.settings import RaceSettings
 from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
-from albertine.processes import run_in_processes
+from albertine.executors.process_pool import ProcessPool
 from albertine.train.schedule import default_lr
 
 _PEER_LR = 5e-4
@@ -121,5 +121,6 @@ def _sweep_rates(side: Side, start: float, steps: int, settings: RaceSettings) -
 
 def _run_in_process(run: RaceRun) -> RaceResult:
     """Run one side in a new process."""
-    (_, result), *_ = run_in_processes(train_side, [run], 1, advice="use a smaller model or --batch-tokens")
+    advice = "use a smaller model or --batch-tokens"
+    (_, result), *_ = ProcessPool(1).run(train_side, [run], advice=advice)
     return result

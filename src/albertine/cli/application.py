@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import App, Group, Parameter
 
 import albertine
+from albertine.executors.cluster import ClusterName
 
 MODELS = Group("Models", sort_key=1)
 TEXTS = Group("Text and corpora", sort_key=2)
@@ -21,6 +22,14 @@ JsonFlag = Annotated[
         name="--json",
         negative="",
         help="Print the result as JSON, with stable keys.",
+    ),
+]
+
+ClusterOption = Annotated[
+    ClusterName | None,
+    Parameter(
+        help="Run the jobs on a cluster: ray joins the running one, or starts one on this machine. The "
+        "result is the same.",
     ),
 ]
 

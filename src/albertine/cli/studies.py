@@ -5,9 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from albertine.cli.application import BENCHMARKS, JsonFlag, app
+from albertine.cli.application import BENCHMARKS, ClusterOption, JsonFlag, app
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
 from albertine.errors import InputError
+from albertine.executors.cluster import open_cluster
 from albertine.study.settings import StudySettings
 
 
@@ -17,6 +18,7 @@ def study(
     out: Path = Path("albertine-studies"),
     all_claims: Annotated[bool, Parameter(name="--all", negative="")] = False,
     print_plan: Annotated[bool, Parameter(negative="")] = False,
+    cluster: ClusterOption = None,
     json: JsonFlag = False,
     settings: Annotated[StudySettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -49,4 +51,6 @@ def study(
     elif print_plan:
         display.show_plans(studies.plan_studies(chosen, out, resolved_settings), as_json=json)
     else:
-        display.show_reports(studies.run_studies(chosen, out, resolved_settings), as_json=json)
+        with open_cluster(cluster) as executor:
+            reports = studies.run_studies(chosen, out, resolved_settings, executor)
+        display.show_reports(reports, as_json=json)

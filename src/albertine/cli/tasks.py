@@ -5,10 +5,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from albertine.cli.application import TASKS, JsonFlag, app, report_unfinished_runs
+from albertine.cli.application import TASKS, ClusterOption, JsonFlag, app, report_unfinished_runs
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError, NothingLearned
+from albertine.executors.cluster import open_cluster
 from albertine.finetune.settings import SweepSettings
 from albertine.inference.settings import EmbedSettings, EnsembleSettings, EvaluateSettings, PredictSettings
 
@@ -20,6 +21,7 @@ def finetune(
     *,
     out: Path | None = None,
     sweep: Annotated[bool, Parameter(negative="")] = False,
+    cluster: ClusterOption = None,
     json: JsonFlag = False,
     settings: Annotated[SweepSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -41,7 +43,8 @@ def finetune(
     resolved_settings = options.read_settings(SweepSettings)
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
-    results = run_finetuning(model, out, resolved_settings, sweep=sweep)
+    with open_cluster(cluster) as executor:
+        results = run_finetuning(model, out, resolved_settings, sweep=sweep, executor=executor)
     show_finetune_results(out, results, as_json=json)
     if results.problem is not None:
         raise NothingLearned(f"{out}: {results.problem}")
@@ -78,6 +81,7 @@ def predict(
     /,
     *,
     out: Path | None = None,
+    cluster: ClusterOption = None,
     settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
@@ -95,7 +99,8 @@ def predict(
 
     resolved_settings = options.read_settings(PredictSettings)
     report_unfinished_runs(model)
-    predict_file(model, resolved_settings, out)
+    with open_cluster(cluster) as executor:
+        predict_file(model, resolved_settings, out, executor=executor)
 
 
 @app.command(group=TASKS)

@@ -6,10 +6,11 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from albertine.check.settings import CheckSettings
-from albertine.cli.application import TEXTS, JsonFlag, app
+from albertine.cli.application import TEXTS, ClusterOption, JsonFlag, app
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings
 from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
 from albertine.errors import ProblemsFound
+from albertine.executors.cluster import open_cluster
 from albertine.text.settings import ReadingSettings, TokenizerSettings
 
 tokenizer = App(name="tokenizer", help="Train or inspect a vocabulary.", group=TEXTS)
@@ -22,6 +23,7 @@ app.command(tokenizer)
 def tokenizer_train(
     *text: str,
     out: Path,
+    cluster: ClusterOption = None,
     settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
@@ -35,7 +37,9 @@ def tokenizer_train(
     """
     from albertine.text.tokenizer_training import build_tokenizer
 
-    build_tokenizer(text, out, options.read_settings(TokenizerSettings))
+    resolved_settings = options.read_settings(TokenizerSettings)
+    with open_cluster(cluster) as executor:
+        build_tokenizer(text, out, resolved_settings, executor)
 
 
 @tokenizer.command(name="show")
@@ -80,6 +84,7 @@ def corpus_build(
     *text: str,
     tokenizer: Path,
     out: Path,
+    cluster: ClusterOption = None,
     json: JsonFlag = False,
     settings: Annotated[CorpusSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -96,7 +101,9 @@ def corpus_build(
     from albertine.corpus import show
     from albertine.corpus.build import build_corpus
 
-    manifest = build_corpus(text, tokenizer, out, options.read_settings(CorpusSettings))
+    resolved_settings = options.read_settings(CorpusSettings)
+    with open_cluster(cluster, resolved_settings.workers) as executor:
+        manifest = build_corpus(text, tokenizer, out, resolved_settings, executor)
     show.show_manifest(out, manifest, as_json=json)
 
 

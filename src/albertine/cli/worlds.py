@@ -5,8 +5,9 @@ from typing import Annotated
 
 from cyclopts import App
 
-from albertine.cli.application import WORLDS, JsonFlag, app
+from albertine.cli.application import WORLDS, ClusterOption, JsonFlag, app
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
+from albertine.executors.cluster import open_cluster
 from albertine.world.settings import StorySettings, WorldSettings
 
 world = App(
@@ -22,6 +23,7 @@ def world_write(
     out: Path,
     /,
     *,
+    cluster: ClusterOption = None,
     json: JsonFlag = False,
     settings: Annotated[WorldSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -36,7 +38,10 @@ def world_write(
     from albertine.world import show
     from albertine.world.write import write_world
 
-    show.show_written_world(out, *write_world(out, options.read_settings(WorldSettings)), as_json=json)
+    resolved_settings = options.read_settings(WorldSettings)
+    with open_cluster(cluster, resolved_settings.workers) as executor:
+        written = write_world(out, resolved_settings, executor)
+    show.show_written_world(out, *written, as_json=json)
 
 
 @world.command(name="show")

@@ -21,6 +21,7 @@ from albertine.corpus.manifest import MANIFEST_FILE, Manifest, read_manifest, wr
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
 from albertine.errors import InputError
+from albertine.executors.executor import Executor
 from albertine.storage.upload import resumable_folder
 from albertine.storage.urls import storage_url
 from albertine.text.characters import list_characters, most_frequent
@@ -34,18 +35,29 @@ _LIBRARIES = ("numpy", "pyarrow", "sentencex", "tokenizers")
 _MAX_LISTED = 100
 
 
-def build_corpus(sources: Sequence[str], tokenizer: Path, out: Path, settings: CorpusSettings) -> Manifest:
-    """Build a corpus in `out`, or resume an interrupted build there; return its manifest.
+def build_corpus(
+    sources: Sequence[str],
+    tokenizer: Path,
+    out: Path,
+    settings: CorpusSettings,
+    executor: Executor | None = None,
+) -> Manifest:
+    """Build a corpus, or resume an interrupted build; return its manifest.
 
-    If `out` is a URL, the corpus is built in the cache, and uploaded when it is finished.
+    Args:
+        sources: text; see `find_sources`.
+        tokenizer: folder of a tokenizer.
+        out: folder of the corpus; for a URL, it is built in the cache and uploaded when it is finished.
+        settings: settings of the build.
+        executor: where text is encoded; None for processes of this machine.
     """
     url = storage_url(out)
     if url is None:
-        return _build_local(sources, tokenizer, out, settings)
+        return _build_in(out, sources, tokenizer, settings, executor)
     with resumable_folder(url) as folder:
         if (folder / MANIFEST_FILE).exists() and not (folder / "building").exists():
             return _finished_manifest(folder, sources, tokenizer, settings)
-        return _build_local(sources, tokenizer, folder, settings)
+        return _build_in(folder, sources, tokenizer, settings, executor)
 
 
 def _finished_manifest(
@@ -69,7 +81,14 @@ def _finished_manifest(
     return manifest
 
 
-def _build_local(sources: Sequence[str], tokenizer: Path, out: Path, settings: CorpusSettings) -> Manifest:
+def _build_in(
+    out: Path,
+    sources: Sequence[str],
+    tokenizer: Path,
+    settings: CorpusSettings,
+    executor: Executor | None,
+) -> Manifest:
+    """Build a corpus in a local folder; see `build_corpus`."""
     loaded = load_tokenizer(tokenizer)
     with locked_build_folder(out) as work:
         found = find_sources(sources, spool=work / "standard-input")
@@ -77,7 +96,7 @@ def _build_local(sources: Sequence[str], tokenizer: Path, out: Path, settings: C
         record_build(work, found, loaded.fingerprint, settings)
         _copy_tokenizer(loaded, out / "tokenizer")
         jobs = list(plan_jobs(found, work))
-        run_jobs(jobs, out / "tokenizer", settings)
+        run_jobs(jobs, out / "tokenizer", settings, executor)
         shards, counts = write_shards([job.file for job in jobs], out, len(loaded), settings)
         report = sum_reports(job.file for job in jobs)
         manifest = Manifest(

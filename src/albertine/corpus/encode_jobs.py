@@ -23,7 +23,8 @@ from albertine.atomic import atomic_file
 from albertine.corpus.job_report import JobReport, is_intact, write_report
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import EncodedDocuments, to_record_batch, write_record_batches
-from albertine.processes import run_in_processes
+from albertine.executors.executor import Executor
+from albertine.executors.process_pool import ProcessPool
 from albertine.text.characters import language_warning, lost_characters, single_characters
 from albertine.text.documents import ReadErrors, read_documents
 from albertine.text.sources import Source, SourceChunk, source_chunks
@@ -67,8 +68,17 @@ def plan_jobs(sources: Sequence[Source], folder: Path) -> Iterator[EncodeJob]:
         yield job()
 
 
-def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSettings) -> None:
-    """Run the jobs whose parts are missing or damaged; print at most one warning about their language."""
+def run_jobs(
+    jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSettings, executor: Executor | None
+) -> None:
+    """Run the jobs whose parts are missing or damaged; print at most one warning about their language.
+
+    Args:
+        jobs: all jobs of the build.
+        tokenizer: folder of the tokenizer.
+        settings: settings of the build.
+        executor: where the jobs run; None for processes of this machine.
+    """
     remaining = [job for job in jobs if not is_intact(job.file)]
     for job in remaining:
         if job.file.exists():
@@ -78,14 +88,13 @@ def run_jobs(jobs: Sequence[EncodeJob], tokenizer: Path, settings: CorpusSetting
     with progress.progress_counter("Encoding text", total=total or None, unit="bytes") as advance:
         advance(total - sum(job.text_bytes for job in remaining))
         finished: Iterator[tuple[EncodeJob, str | None]]
-        if workers == 1:
+        if executor is None and workers == 1:
             worker = _EncodeWorker(tokenizer, settings)
             finished = ((job, worker.run(job)) for job in remaining)
         else:
-            finished = run_in_processes(
+            finished = (executor or ProcessPool(workers)).run(
                 _run_job,
                 remaining,
-                workers,
                 initializer=_start_worker,
                 initargs=(tokenizer, settings),
                 advice="repeat the command to resume; --workers 1 needs the least memory",

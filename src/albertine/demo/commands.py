@@ -37,6 +37,9 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         "albertine probe albert --corpus corpus",
         "albertine report albert",
     ]
+    if (workspace.out / "agreement").exists():
+        pairs = shlex.quote(str(workspace.out / "agreement"))
+        lines.insert(-1, f"albertine evaluate albert --task blimp --data {pairs}")
     if not settings.text:
         world_task_options = (
             f"--tasks mnli,squad --train {settings.examples} --dev {plan.DEV_EXAMPLES} --test 1 "

@@ -1,12 +1,14 @@
 """The report of a demo: the model, its scores beside baselines, and the commands for each step."""
 
 import platform
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import Manifest
+from albertine.demo.agreement_section import agreement_section
 from albertine.demo.commands import albertine_executable, equivalent_commands, next_commands
 from albertine.demo.plan import BASE_MODEL
 from albertine.demo.workspace import DemoWorkspace
@@ -17,7 +19,7 @@ from albertine.model.parameter_counts import bert_of_same_shape, count_parameter
 from albertine.report.architecture_diagram import architecture_diagram
 from albertine.report.charts import Bar, bar_chart
 from albertine.report.curves import PlottedRun, pretraining_charts
-from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
+from albertine.report.model_charts import ChartedModel, transition_charts
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.report.pretraining_page import (
     OUTPUT_LABELS,
@@ -25,6 +27,7 @@ from albertine.report.pretraining_page import (
     nearest_sentences_section,
     segment_order_section,
 )
+from albertine.report.weight_drawing import weight_drawing
 
 _DISPLAY_NAMES = {"albert": "ALBERT", "bert": "BERT", "narrow-bert": "narrow BERT"}
 _COLORS = {"albert": 1, "bert": 2, "narrow-bert": 5}
@@ -64,6 +67,7 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
         *([Section("Fine-tuning", _task_blocks(workspace))] if workspace.task_names else []),
         fill_mask_section(pipeline, corpus, _EXAMPLES, seed),
         segment_order_section(pipeline, corpus, _EXAMPLES, seed + 1),
+        *_grammar_sections(workspace),
         nearest_sentences_section(workspace.out / "albert", corpus, _EXAMPLES, seed + 2),
         Section("Changes from layer to layer", _transition_blocks(workspace, probe_results)),
         Section("The same steps as commands", _code_blocks(workspace)),
@@ -94,7 +98,15 @@ def _model_blocks(workspace: DemoWorkspace) -> list[str]:
         architecture_diagram(albert.settings, "ALBERT", output_label),
         architecture_diagram(bert.settings, "BERT of the same shape", output_label),
     ]
-    return [paragraphs(explanation), side_by_side(diagrams), parameter_chart([albert, bert])]
+    models = [albert, replace(bert, name="BERT of the same shape")]
+    return [paragraphs(explanation), side_by_side(diagrams), weight_drawing(models)]
+
+
+def _grammar_sections(workspace: DemoWorkspace) -> list[Section]:
+    if not workspace.settings.text:
+        return []
+    names: dict[str, str] = {name: _DISPLAY_NAMES[name] for name in workspace.model_names}
+    return [agreement_section(workspace.agreement_test(), names)]
 
 
 def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
@@ -153,7 +165,8 @@ def _held_out_text(manifest: Manifest) -> str:
 def _with_interval(estimate: dict[str, float | None]) -> str:
     if estimate["value"] is None or estimate["low"] is None or estimate["high"] is None:
         return "unknown"
-    return f"{estimate['value']:.1%} ({100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
+    interval = f"({100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
+    return f"{estimate['value']:.1%} {interval.replace(' ', chr(0xA0))}"  # a phone breaks only before it
 
 
 def _task_blocks(workspace: DemoWorkspace) -> list[str]:

@@ -5,6 +5,7 @@ OUT/tokenizer/           the tokenizer
 OUT/corpus/              the corpus
 OUT/albert/              the pre-training run
 OUT/cloze/               multiple-choice questions made from the text
+OUT/agreement/           with --text, minimal pairs made from held-out sentences, if they are English
 OUT/tasks/NAME/          the ALBERT fine-tuned on a task
 OUT/untrained/           the ALBERT with its initial weights; in tasks/, the same fine-tuned on each task
 OUT/bert/                with --compare, a BERT of the same shape, trained for the same time
@@ -27,6 +28,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import MANIFEST_FILE, CorpusSplit
 from albertine.corpus.settings import CorpusSettings
 from albertine.demo import plan
+from albertine.demo.agreement import AgreementTest, print_agreement, run_agreement_test
 from albertine.demo.cloze import write_cloze_questions
 from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
@@ -103,6 +105,16 @@ class DemoWorkspace:
                 else []
             ),
             DemoStep("Probe what it has learned, on held-out text", self.print_probe_results),
+            *(
+                [
+                    DemoStep(
+                        "Test its grammar on held-out sentences",
+                        lambda: print_agreement(self.agreement_test()),
+                    )
+                ]
+                if own_text
+                else []
+            ),
             DemoStep(f"Fine-tune the {models} {task_phrase}", self.finetune_models),
         ]
 
@@ -256,6 +268,16 @@ class DemoWorkspace:
                 f"{value:.0%} of {label}" for label, value in accuracies.items() if value is not None
             )
             progress.print_message(f"{name}: {summary} correct")
+
+    def agreement_test(self) -> AgreementTest:
+        """Return how often the models prefer the grammatical sentence of a minimal pair."""
+
+        def compute() -> AgreementTest:
+            runs = [self.out / name for name in self.model_names]
+            corpus = Corpus(self.out / "corpus")
+            return run_agreement_test(corpus, self.out / "agreement", runs, self.settings.seed)
+
+        return self.results.get_as(AgreementTest, "agreement", compute)
 
     @property
     def task_names(self) -> list[str]:

@@ -8,7 +8,7 @@ OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,20 +17,22 @@ from statistics import median
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.errors import InputError
+from albertine.executors.executor import Executor
 from albertine.finetune.baseline import BaselineResult, baseline_advice, evaluate_baseline
 from albertine.finetune.dev_outcomes import predict_dev
 from albertine.finetune.dev_predictions import read_dev_predictions
 from albertine.finetune.duration import check_minutes, with_measured_steps
 from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.finetune.paper_defaults import with_task_defaults
-from albertine.finetune.prepare import prepare_task
+from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.run import FinetuneResult, finetune_run
 from albertine.finetune.settings import FinetuneSettings
 from albertine.finetune.trials import trials
 from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
-from albertine.train.distributed import init_distributed
+from albertine.train.distributed import Distributed, init_distributed
+from albertine.train.parallel_runs import run_on_cluster
 from albertine.train.run_folder import publish_model
 from albertine.train.trackers import check_tracker_installed
 
@@ -88,7 +90,12 @@ class FinetuneResults:
 
 
 def finetune(
-    model: str | Path | None, out: str | Path, settings: FinetuneSettings, *, sweep: bool = False
+    model: str | Path | None,
+    out: str | Path,
+    settings: FinetuneSettings,
+    *,
+    sweep: bool = False,
+    executor: Executor | None = None,
 ) -> FinetuneResults:
     """Fine-tune a model on a task, or resume where an interrupted call stopped.
 
@@ -98,11 +105,14 @@ def finetune(
         settings: task, data and hyperparameters; unset hyperparameters take the paper's values for the task,
             and a length in minutes becomes a number of steps, measured before the first run.
         sweep: try all combinations of `settings.grid`, which only `SweepSettings` have.
+        executor: a cluster for the runs (see `open_cluster`); None for this process.
     """
     out = Path(out)
     check_tracker_installed(settings.train.tracker)
     _check_output_folder(out)
     with init_distributed(settings.device) as distributed:
+        if executor is not None and distributed.world_size > 1:
+            raise InputError("--cluster: the runs of torchrun cannot be on a cluster; leave out one of both")
         source = None if model is None else str(model)
         check_minutes(settings, sweep=sweep)
         data = prepare_task(source, settings)
@@ -120,11 +130,7 @@ def finetune(
         settings_by_run = dict(trials(base_settings, sweep=sweep)) or {"": base_settings}
         if "" not in settings_by_run and (out / CHECKPOINTS_FOLDER).exists():
             raise InputError(f"{out}: is a single run; name another --out for several runs")
-        runs = []
-        for number, (name, run_settings) in enumerate(settings_by_run.items(), start=1):
-            if len(settings_by_run) > 1 and distributed.is_main:
-                progress.print_message(f"run {number} of {len(settings_by_run)}: {name}")
-            runs.append(finetune_run(out / name, name, run_settings, data, distributed))
+        runs = _run_trials(out, settings_by_run, data, distributed, executor)
         if not distributed.is_main:
             return FinetuneResults(data.task.name, ())
         results = FinetuneResults(data.task.name, tuple(runs))
@@ -137,6 +143,34 @@ def finetune(
         if read_dev_predictions(out) is None:
             predict_dev(out, data.dev, settings.device).write(out)
         return results
+
+
+def _run_trials(
+    out: Path,
+    settings_by_run: Mapping[str, FinetuneSettings],
+    data: FinetuneData,
+    distributed: Distributed,
+    executor: Executor | None,
+) -> list[FinetuneResult]:
+    """Return the results of all runs: one after another in this process, or on a cluster."""
+    if executor is not None:
+        jobs = {out / name: (out / name, name, settings) for name, settings in settings_by_run.items()}
+        steps = sum(settings.train.steps for settings in settings_by_run.values())
+        run_trial = partial(_run_trial, data)
+        return run_on_cluster("Fine-tuning", run_trial, jobs, steps, executor, distributed.device)
+    results = []
+    for number, (name, settings) in enumerate(settings_by_run.items(), start=1):
+        if len(settings_by_run) > 1 and distributed.is_main:
+            progress.print_message(f"run {number} of {len(settings_by_run)}: {name}")
+        results.append(finetune_run(out / name, name, settings, data, distributed))
+    return results
+
+
+def _run_trial(data: FinetuneData, job: tuple[Path, str, FinetuneSettings]) -> FinetuneResult:
+    """Return the result of a run in a worker of a cluster."""
+    run, name, settings = job
+    with init_distributed(settings.device) as distributed:
+        return finetune_run(run, name, settings, data, distributed)
 
 
 def _known_baseline(out: Path, metric_names: Collection[str]) -> BaselineResult | None:

@@ -10,9 +10,11 @@ from pathlib import Path
 from albertine import progress
 from albertine.atomic import refuse_existing_file
 from albertine.errors import InputError
+from albertine.executors.executor import Executor
 from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import resolve_columns
+from albertine.inference.predict_on_cluster import ClusterPredictor
 from albertine.inference.settings import PredictSettings
 from albertine.inference.table_writer import check_table_file, write_table
 from albertine.tasks.encoding_counts import EncodingCounts
@@ -26,7 +28,13 @@ from albertine.text.hub_datasets import HUB_PREFIX
 Predictions = Iterator[tuple[Example, Prediction]]
 
 
-def predict(model: str | Path, settings: PredictSettings, out: str | Path | None = None) -> int:
+def predict(
+    model: str | Path,
+    settings: PredictSettings,
+    out: str | Path | None = None,
+    *,
+    executor: Executor | None = None,
+) -> int:
     """Write predictions for a file or a split; return their number.
 
     Args:
@@ -34,6 +42,7 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
         settings: the data, and its columns where they differ from those of the training data.
         out: a file of JSON lines, CSV or TSV; a folder for GLUE, a .json for SQuAD. Without it, JSON lines
             are written to standard output.
+        executor: a cluster for the predictions (see `open_cluster`); None for this process.
     """
     if settings.data is None:
         raise InputError("--data is missing: a file, the task's folder, or hub:OWNER/NAME")
@@ -45,6 +54,7 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
     is_official = is_folder(settings.data)
     for name in split_names if is_official else ():  # an unreadable split must fail before any is predicted
         next(read_split(finetuned, name, settings, require_labels=False))
+    predictor = finetuned.create_scorer() if executor is None else ClusterPredictor(executor, model, settings)
     count = 0
     for name in split_names:
         examples = read_split(finetuned, name, settings, require_labels=False, keep=keep)
@@ -52,7 +62,7 @@ def predict(model: str | Path, settings: PredictSettings, out: str | Path | None
         tracked_examples = progress.track(examples, description, unit="examples")
         counts = EncodingCounts(finetuned.tokenizer.special_ids)
         depths = _DepthMean()
-        count += write(name, depths.track(finetuned.create_scorer().predict(tracked_examples, counts)))
+        count += write(name, depths.track(predictor.predict(tracked_examples, counts)))
         title = f"{settings.data}, {name}" if is_official else settings.data
         counts.print_warnings(title)
         if rule is not None:

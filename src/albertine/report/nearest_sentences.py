@@ -7,11 +7,10 @@ from html import escape
 import numpy as np
 
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.held_out_sentences import held_out_sentences
 from albertine.inference.embedding import EmbeddingPipeline
-from albertine.randomness import Stream, random_bits
 
 _MAX_SENTENCES = 2_000  # that are compared
-_MIN_TOKENS, _MAX_TOKENS = 6, 32  # of a sentence: enough content, and short enough to read
 _NEAREST = 3
 
 
@@ -36,7 +35,7 @@ def nearest_sentences(
     The mean vector of all sentences is subtracted, because it dominates the vectors of a model that was not
     trained for sentence vectors.
     """
-    sentences = _held_out_sentences(corpus, seed)
+    sentences = held_out_sentences(corpus, seed, _MAX_SENTENCES)
     if len(sentences) <= _NEAREST:
         return []
     vectors = embed(sentences, pooling="mean", normalize=False)
@@ -58,18 +57,3 @@ def nearest_sentences_html(example: NearestSentences) -> str:
         f'<li>{escape(text)} <span class="small">{cosine:.2f}</span></li>' for text, cosine in example.nearest
     )
     return f'<div><blockquote>{escape(example.sentence)}</blockquote><ol class="nearest">{rows}</ol></div>'
-
-
-def _held_out_sentences(corpus: Corpus, seed: int) -> list[str]:
-    """Return different held-out sentences of readable length, in random order."""
-    spans = []
-    for shard in corpus.shards("dev"):
-        ends = np.append(shard.sentence_starts[1:], len(shard.tokens)).astype(np.int64)
-        starts = shard.sentence_starts.astype(np.int64)
-        lengths = ends - starts
-        readable = np.flatnonzero((lengths >= _MIN_TOKENS) & (lengths <= _MAX_TOKENS))
-        spans += [(shard, int(starts[index]), int(ends[index])) for index in readable[: 10 * _MAX_SENTENCES]]
-    order = np.argsort(random_bits(seed, Stream.REPORT_SENTENCES, np.arange(len(spans))), kind="stable")
-    chosen = [spans[index] for index in order[:_MAX_SENTENCES]]
-    texts = [corpus.tokenizer.decode(shard.tokens[start:end].tolist()) for shard, start, end in chosen]
-    return list(dict.fromkeys(texts))

@@ -20,6 +20,7 @@ from albertine.report.examples import fill_mask_html, segment_order_html
 from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
 from albertine.report.nearest_sentences import nearest_sentences, nearest_sentences_html
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
+from albertine.report.weight_drawing import weight_drawing
 from albertine.settings import ModelSettings, build_settings, settings_to_toml
 from albertine.train.metrics_log import HELD_OUT_PREFIX, MetricsLine, metric_curve, read_metrics
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
@@ -75,7 +76,7 @@ def model_blocks(model: ModelSettings, output_label: str) -> list[str]:
     if bert == model:
         return [diagram]
     charted_models = [ChartedModel("this model", model, 1), ChartedModel("BERT of this shape", bert, 2)]
-    return [side_by_side([diagram, parameter_chart(charted_models)])]
+    return [side_by_side([diagram, parameter_chart(charted_models)]), weight_drawing(charted_models)]
 
 
 def _key_figures(model: ModelSettings, metrics: Sequence[MetricsLine]) -> list[tuple[str, str]]:

@@ -157,7 +157,9 @@ def parse_claim(text: str, name: str, file_name: str) -> Claim:
     try:
         claim = dataclass_from_json(Claim, {**values, "name": name})
     except JsonError as error:
-        raise InputError(f"{file_name}: {error}; see docs/studies.md for the keys of a claim") from None
+        raise InputError(
+            f"{file_name}: {error}; see docs/studies/README.md for the keys of a claim"
+        ) from None
     try:
         _check(claim)
     except InputError as error:

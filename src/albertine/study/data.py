@@ -14,6 +14,7 @@ from albertine.corpus.build import build_corpus
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
+from albertine.executors.executor import Executor
 from albertine.study.protocol import Protocol
 from albertine.study.tasks import STUDY_TASKS
 from albertine.text.settings import TokenizerSettings
@@ -67,20 +68,21 @@ class StudyData:
         """Checksum of the corpus and its tokenizer; empty before the corpus is built."""
         return file_checksum(self.corpus / MANIFEST_FILE) if self.is_built else ""
 
-    def build(self) -> None:
-        """Write what is missing."""
+    def build(self, executor: Executor | None = None) -> None:
+        """Write what is missing, on a cluster if there is one."""
         if self.is_built:
             return
         protocol, tokenizer = self.protocol, self.folder / "tokenizer"
         source = self.text or str(self.world / "text")
         if self.text is None and not self.world.exists():
-            write_world(self.world, _world_settings(protocol))
+            write_world(self.world, _world_settings(protocol), executor)
         if not tokenizer.exists():
             # Allowed to be smaller, because a user's text may be short.
             settings = TokenizerSettings(vocab_size=protocol.vocab_size, allow_smaller=True)
-            build_tokenizer([source], tokenizer, settings)
+            build_tokenizer([source], tokenizer, settings, executor)
         try:
-            build_corpus([source], tokenizer, self.corpus, CorpusSettings(held_out=_held_out(self.text)))
+            corpus_settings = CorpusSettings(held_out=_held_out(self.text))
+            build_corpus([source], tokenizer, self.corpus, corpus_settings, executor)
         except InputError as error:
             if self.text is not None and "--held-out" in str(error):  # an option that a study does not have
                 raise InputError(
@@ -88,11 +90,11 @@ class StudyData:
                 ) from None
             raise
 
-    def build_test_world(self) -> None:
-        """Write the world for scores, unless it exists."""
+    def build_test_world(self, executor: Executor | None = None) -> None:
+        """Write the world for scores, on a cluster if there is one, unless it exists."""
         if not self.test_world.exists():
             settings = replace(_world_settings(self.protocol), stories=0, train=1, seed=_TEST_WORLD_SEED)
-            write_world(self.test_world, settings)
+            write_world(self.test_world, settings, executor)
 
 
 def find_data(store: Path, protocol: Protocol, text: str | None) -> StudyData:

@@ -5,10 +5,15 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.device import choose_device
-from albertine.train.parallel_runs import is_faster_in_parallel, run_in_parallel
+from albertine.executors.executor import Executor
+from albertine.train.parallel_runs import is_faster_in_parallel, run_in_parallel, run_on_cluster
+
+Job = Callable[[], object]
 
 
-def execute(activity: str, jobs: Mapping[Path, Callable[[], object]], steps: int, widest: int) -> None:
+def execute(
+    activity: str, jobs: Mapping[Path, Job], steps: int, widest: int, executor: Executor | None = None
+) -> None:
     """Run jobs.
 
     Args:
@@ -16,13 +21,21 @@ def execute(activity: str, jobs: Mapping[Path, Callable[[], object]], steps: int
         jobs: functions by the folder of the run whose progress is shown.
         steps: steps of all jobs together.
         widest: hidden size of the widest model.
+        executor: a cluster; None for this machine.
     """
     if are_parallel(widest):
-        run_in_parallel(activity, jobs, steps)
+        run_in_parallel(activity, jobs, steps, executor)
+        return
+    if executor is not None:
+        run_on_cluster(activity, _call, jobs, steps, executor, choose_device("auto"))
         return
     for number, job in enumerate(jobs.values(), start=1):
         progress.print_message(f"{activity}: {number} of {len(jobs)}")
         job()
+
+
+def _call(job: Job) -> None:
+    job()
 
 
 def are_parallel(widest: int) -> bool:

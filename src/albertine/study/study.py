@@ -16,6 +16,7 @@ from pathlib import Path
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.errors import InputError
+from albertine.executors.executor import Executor
 from albertine.file_lock import file_lock
 from albertine.study.claim import Claim, claim_at, claim_version, merged
 from albertine.study.data import StudyData, find_data
@@ -92,13 +93,22 @@ def plan_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) ->
     return plans
 
 
-def run_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) -> list[ClaimReport]:
-    """Test claims one after another, or resume an interrupted call; return their reports."""
+def run_studies(
+    claims: Sequence[Claim], out: Path, settings: StudySettings, executor: Executor | None = None
+) -> list[ClaimReport]:
+    """Test claims one after another, or resume an interrupted call; return their reports.
+
+    Args:
+        claims: the claims.
+        out: folder of all studies.
+        settings: settings of the command.
+        executor: where the runs are computed; None for this machine.
+    """
     reports = []
     with _study_folder(out):
         read_summaries(out)  # a damaged report of another claim is refused before the training
         for one in claim_runs(claims, out, settings):
-            reports.append(_test(one))
+            reports.append(_test(one, executor))
             _write(reports[-1], one, out)
             summary_page(read_summaries(out)).write(out / INDEX_FILE)
     progress.print_message(f"{out / INDEX_FILE}: open it in a browser")
@@ -131,11 +141,11 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
     return planned
 
 
-def _test(one: ClaimRuns) -> ClaimReport:
+def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
     """Compute the runs of a claim that are not finished; return its report."""
-    one.data.build()
+    one.data.build(executor)
     if one.claim.finetuning and one.protocol.tasks:
-        one.data.build_test_world()
+        one.data.build_test_world(executor)
     measure_times(one.timings().values())
     runs, measures = one.by_arm(), measures_of(one.claim)
     for arm_runs in runs.values():
@@ -147,7 +157,7 @@ def _test(one: ClaimRuns) -> ClaimReport:
         jobs = {run.model: partial(run.compute, measures) for run in ready}
         steps = sum(run.settings.train.steps for run in ready)
         widest = max(run.settings.model.hidden_size for run in ready)
-        execute(f"{one.claim.name}, training {len(jobs)} runs", jobs, steps, widest)
+        execute(f"{one.claim.name}, training {len(jobs)} runs", jobs, steps, widest, executor)
     return one.report(runs)
 
 

@@ -36,6 +36,15 @@ class EncodingCounts:
         self._num_tokens += len(ids) - int(is_special.sum())
         self._num_unknown_tokens += int((ids == self._special_ids.unk).sum())
 
+    def merge(self, other: "EncodingCounts") -> None:
+        """Add the counts of other examples."""
+        self.num_examples += other.num_examples
+        self.num_truncated_examples += other.num_truncated_examples
+        self.max_truncated_tokens = max(self.max_truncated_tokens, other.max_truncated_tokens)
+        self._truncated_tokens += other._truncated_tokens
+        self._num_tokens += other._num_tokens
+        self._num_unknown_tokens += other._num_unknown_tokens
+
     @property
     def mean_truncated_tokens(self) -> float:
         """Mean number of tokens that the truncated examples lost; 0 if there are none."""

@@ -65,6 +65,11 @@ class ReadErrors:
             raise InputError(f"{location}: {problem}; fix it, or use --on-error skip")
         self.record(f"{location}: {problem}")
 
+    def add(self, other: "ReadErrors") -> None:
+        """Add the errors of another reader."""
+        self.count += other.count
+        self.messages += other.messages[: _MAX_LISTED - len(self.messages)]
+
     def record(self, message: str) -> None:
         """Count an error; list its message if fewer than `_MAX_LISTED` are listed."""
         self.count += 1

@@ -8,12 +8,10 @@ See docs/decisions/vocabulary-training.md and docs/decisions/required-characters
 """
 
 import json
-import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from statistics import median_low
 from typing import Any
 
 import sentencepiece
@@ -22,6 +20,7 @@ import tokenizers
 from albertine import progress
 from albertine.atomic import atomic_folder, partial_folder
 from albertine.errors import InputError
+from albertine.executors.executor import Executor
 from albertine.storage.objects import display_path
 from albertine.storage.upload import new_folder
 from albertine.storage.urls import storage_url
@@ -33,39 +32,54 @@ from albertine.text.characters import (
     required_characters,
     single_characters,
 )
-from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.documents import ReadErrors
 from albertine.text.language_detection import resolve_tokenizer_language
 from albertine.text.languages import AUTO
 from albertine.text.protobuf import message_fields
 from albertine.text.settings import TokenizerSettings
-from albertine.text.sources import Source, find_sources, source_chunks
+from albertine.text.sources import Source, find_sources
 from albertine.text.tokenizer import SpecialTokenIds, Tokenizer
 from albertine.text.unigram_training import SPECIAL_TOKENS, learn_tokens
+from albertine.text.word_counts import WordCounter, count_on_cluster, plan_sample, sample_documents
 
-_MAX_WORDS = 2_000_000  # distinct words that are counted at a time
 _MAX_WORD_LENGTH = 256
 
 
-def build_tokenizer(sources: Sequence[str], out: Path, settings: TokenizerSettings) -> None:
-    """Train a tokenizer on text sources (see `find_sources`) and write its folder."""
+def build_tokenizer(
+    sources: Sequence[str], out: Path, settings: TokenizerSettings, executor: Executor | None = None
+) -> None:
+    """Train a tokenizer on text sources (see `find_sources`) and write its folder.
+
+    Args:
+        sources: text.
+        out: a new folder or URL.
+        settings: settings of the training.
+        executor: where the words are counted; None for this process.
+    """
     with (
         new_folder(out, storage_url(out)) as local,
         atomic_folder(local) as folder,
         partial_folder(local) as scratch,
     ):
         found = find_sources(sources, spool=scratch / "standard-input")
-        tokenizer = train_tokenizer(found, settings)
+        tokenizer = train_tokenizer(found, settings, executor)
         tokenizer.save(folder)
     progress.print_message(
         f"{display_path(out)}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}"
     )
 
 
-def train_tokenizer(sources: Sequence[Source], settings: TokenizerSettings) -> Tokenizer:
+def train_tokenizer(
+    sources: Sequence[Source], settings: TokenizerSettings, executor: Executor | None = None
+) -> Tokenizer:
     """Return a tokenizer trained on text; the language decides what settings leave open."""
     settings = resolve_tokenizer_language(settings, sources)
     errors = ReadErrors(skip=settings.on_error == "skip")
-    words = count_words(_sample_documents(sources, settings, errors), settings)
+    sample = plan_sample(sources, settings)
+    if executor is None:
+        words = count_words(sample_documents(sample, settings, errors), settings)
+    else:
+        words = _normalized(count_on_cluster(sample, settings, errors, executor), settings)
     if errors.count:
         progress.print_message(f"{errors.count:,} unreadable records skipped, first: {errors.messages[0]}")
     if not words:
@@ -76,48 +90,16 @@ def train_tokenizer(sources: Sequence[Source], settings: TokenizerSettings) -> T
     return _make_tokenizer(learned, settings)
 
 
-def _sample_documents(
-    sources: Sequence[Source], settings: TokenizerSettings, errors: ReadErrors
-) -> Iterator[list[str]]:
-    """Yield all documents, or if they exceed `max_text_mb`, documents of random chunks up to that size."""
-    chunks = [chunk for source in sources for chunk in source_chunks(source)]
-    range_sizes = [chunk.stop - chunk.start for chunk in chunks if chunk.source.has_byte_ranges]
-    limit, has_compressed = settings.max_text_mb << 20, len(range_sizes) < len(chunks)
-    if sum(range_sizes) > limit or has_compressed:
-        random.Random(settings.seed).shuffle(chunks)
-    # The size of compressed text is unknown before it is read, so no chunk gives more than an equal part.
-    chunk_limit = max(1 << 20, limit // len(chunks)) if has_compressed else limit
-    total = None if has_compressed else min(sum(range_sizes), limit)
-    remaining = limit
-    with progress.progress_counter("Reading text", total=total, unit="bytes") as advance:
-        for chunk in chunks:
-            remaining_before = remaining
-            for document in read_documents(chunk, settings, errors):
-                remaining -= sum(map(_num_bytes, document))
-                yield document
-                if remaining <= 0 or remaining_before - remaining >= chunk_limit:
-                    break
-            has_byte_ranges = chunk.source.has_byte_ranges
-            advance(chunk.stop - chunk.start if has_byte_ranges else remaining_before - remaining)
-            if remaining <= 0:
-                progress.print_message(
-                    f"training on a random sample of {settings.max_text_mb} MB of the text"
-                )
-                return
-
-
-def _num_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
-
-
 def count_words(documents: Iterable[Sequence[str]], settings: TokenizerSettings) -> Counter[str]:
     """Return how often each word occurs in documents, after the normalization of the tokenizer."""
-    raw_counts: Counter[str] = Counter()
+    counter = WordCounter()
     for document in documents:
-        for sentence in document:
-            raw_counts.update(sentence.split())
-        if len(raw_counts) > _MAX_WORDS:
-            raw_counts = _without_rare_words(raw_counts)
+        counter.add(document)
+    return _normalized(counter.counts, settings)
+
+
+def _normalized(raw_counts: Counter[str], settings: TokenizerSettings) -> Counter[str]:
+    """Return the counts of words after the normalization of the tokenizer."""
     _warn_about_language(raw_counts, settings)
     normalize = _normalization(settings)
     counts: Counter[str] = Counter()
@@ -125,17 +107,6 @@ def count_words(documents: Iterable[Sequence[str]], settings: TokenizerSettings)
         for part in normalize(word[:_MAX_WORD_LENGTH]).split():
             counts[part] += count
     return counts
-
-
-def _without_rare_words(counts: Counter[str]) -> Counter[str]:
-    """Return the counts of at most half of the words, the most frequent, each reduced by the median count.
-
-    This is lossy counting (Misra and Gries). Subtraction treats early and late words alike: a word stays
-    only if it occurs more often than the sum of the medians since it was first seen. At least half of the
-    words are removed, so memory is bounded and calls are rare.
-    """
-    limit = median_low(counts.values())
-    return Counter({word: count - limit for word, count in counts.items() if count > limit})
 
 
 def _warn_about_language(words: Counter[str], settings: TokenizerSettings) -> None:

@@ -16,7 +16,7 @@ import sentencepiece
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
-from albertine.processes import run_in_processes
+from albertine.executors.process_pool import ProcessPool
 from albertine.text.sentencepiece_model import SentencePieceModel, read_sentencepiece
 from albertine.text.settings import TokenizerSettings
 
@@ -114,7 +114,8 @@ def _train_in_process(lines: list[str], required: str, settings: TokenizerSettin
     Python handles no signal while the trainer runs, but the other process can be killed.
     """
     jobs = [(lines, required, settings)]
-    ((_, model),) = run_in_processes(_train_sentencepiece, jobs, 1, advice="use less text with --max-text-mb")
+    advice = "use less text with --max-text-mb"
+    ((_, model),) = ProcessPool(1).run(_train_sentencepiece, jobs, advice=advice)
     return read_sentencepiece(model)
 
 

@@ -5,15 +5,16 @@ The processes print nothing; their combined progress is read from their metrics 
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from albertine import progress
-from albertine.processes import run_in_processes
+from albertine.executors.executor import Executor, JobT, ResultT
+from albertine.executors.process_pool import ProcessPool
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
-RunFunction = Callable[[], object]
 _MIN_WIDTH_FOR_ALL_CORES = 768  # narrower models are no faster on several cores
 _MAX_WORKERS = 8  # each takes half a gigabyte of memory in addition to its model
 
@@ -28,47 +29,93 @@ def worker_count(runs: int) -> int:
     return min(runs, os.cpu_count() or 1, _MAX_WORKERS)
 
 
-def run_in_parallel(activity: str, runs: Mapping[Path, RunFunction], total_steps: int | None) -> None:
-    """Run all functions in parallel; if there are more runs than cores, start them in order.
+def run_in_parallel(
+    activity: str,
+    runs: Mapping[Path, Callable[[], ResultT]],
+    total_steps: int | None,
+    executor: Executor | None = None,
+) -> list[ResultT]:
+    """Return the results of all functions, called in parallel; they start in order.
 
     Args:
         activity: The activity named in the progress line, such as "Training".
         runs: The function of each run, by the run's folder.
         total_steps: Number of steps of all runs together; None if it is not known.
+        executor: Where they run; None for processes of this machine.
     """
-    if not runs:
-        return
-    cores = os.cpu_count() or 1
     # The same for any number of runs: sums, and so the weights, depend on the number of threads.
-    threads = max(1, cores // _MAX_WORKERS)
-    workers = worker_count(len(runs))
-    steps_before = sum(map(_last_step, runs))
+    threads = max(1, (os.cpu_count() or 1) // _MAX_WORKERS)
+    return _run(activity, _call, runs, total_steps, executor or ProcessPool(worker_count(len(runs))), threads)
+
+
+def run_on_cluster(
+    activity: str,
+    function: Callable[[JobT], ResultT],
+    jobs: Mapping[Path, JobT],
+    total_steps: int,
+    executor: Executor,
+    device: torch.device,
+) -> list[ResultT]:
+    """Return the results of runs on a cluster, each with as many threads as in this process.
+
+    Args:
+        activity: The activity named in the progress line.
+        function: Called with the job of each run.
+        jobs: The job of each run, by the run's folder.
+        total_steps: Number of steps of all runs together.
+        executor: The cluster.
+        device: Device of a run.
+    """
+    gpus = int(device.type == "cuda")
+    return _run(activity, function, jobs, total_steps, executor, torch.get_num_threads(), gpus)
+
+
+def _run(
+    activity: str,
+    function: Callable[[JobT], ResultT],
+    jobs: Mapping[Path, JobT],
+    total_steps: int | None,
+    executor: Executor,
+    threads: int,
+    gpus: int = 0,
+) -> list[ResultT]:
+    """Return the results of runs, in the order of their jobs; show their progress."""
+    if not jobs:
+        return []
+    steps_before = sum(map(_last_step, jobs))
     remaining_steps = None if total_steps is None else total_steps - steps_before
     with progress.progress_counter(activity, total=remaining_steps, unit="steps") as advance:
         reported_steps = steps_before
 
         def update_progress() -> None:
             nonlocal reported_steps
-            steps_now = max(reported_steps, sum(map(_last_step, runs)))
+            steps_now = max(reported_steps, sum(map(_last_step, jobs)))
             advance(steps_now - reported_steps)
             reported_steps = steps_now
 
-        advice = "run the same command again to resume"
-        finished = run_in_processes(
-            _call,
-            runs.values(),
-            workers,
+        finished = executor.run(
+            partial(_run_one, function),
+            jobs.items(),
             initializer=torch.set_num_threads,
             initargs=(threads,),
             on_poll=update_progress,
-            advice=advice,
+            cores=threads,
+            gpus=gpus,
+            advice="run the same command again to resume",
         )
-        for _ in finished:
+        results = {}
+        for (run, _), result in finished:
+            results[run] = result
             update_progress()
+    return [results[run] for run in jobs]
 
 
-def _call(run: RunFunction) -> None:
-    run()
+def _run_one(function: Callable[[JobT], ResultT], job: tuple[Path, JobT]) -> ResultT:
+    return function(job[1])
+
+
+def _call(run: Callable[[], ResultT]) -> ResultT:
+    return run()
 
 
 def _last_step(run: Path) -> int:

@@ -14,7 +14,8 @@ from typing import Any
 
 from albertine import progress
 from albertine.atomic import atomic_folder, refuse_existing_folder
-from albertine.processes import run_in_processes
+from albertine.executors.executor import Executor
+from albertine.executors.process_pool import ProcessPool
 from albertine.world.readme import TaskSummary, TextSummary, readme
 from albertine.world.settings import WorldSettings
 from albertine.world.stories import CORPUS_GENRES, OTHER_DOMAIN_GENRES, REPORT_GENRES, make_story
@@ -178,14 +179,22 @@ class _RaceJob:
 _WorldJob = _TextJob | _GlueJob | _SquadJob | _RaceJob
 
 
-def write_world(out: Path, settings: WorldSettings) -> tuple[list[TextSummary], list[TaskSummary]]:
-    """Write a world into a new folder; return the sizes of its texts and tasks."""
+def write_world(
+    out: Path, settings: WorldSettings, executor: Executor | None = None
+) -> tuple[list[TextSummary], list[TaskSummary]]:
+    """Write a world into a new folder; return the sizes of its texts and tasks.
+
+    Args:
+        out: a new folder.
+        settings: what to write.
+        executor: where the jobs run; None for processes of this machine.
+    """
     refuse_existing_folder(out)
     with atomic_folder(out) as folder:
         jobs = _jobs(folder, settings)
         texts = {name: TextSummary(name) for name in _GENRES_BY_FOLDER}
         tasks: dict[str, TaskSummary] = {}
-        summaries = _run_jobs(jobs, settings.workers or os.cpu_count() or 1)
+        summaries = _run_jobs(jobs, settings.workers or os.cpu_count() or 1, executor)
         for summary in progress.track(summaries, "Writing the world", total=len(jobs), unit="jobs"):
             if isinstance(summary, TextSummary):
                 texts[summary.folder].add(summary)
@@ -223,14 +232,17 @@ def _jobs(folder: Path, settings: WorldSettings) -> list[_WorldJob]:
     return jobs
 
 
-def _run_jobs(jobs: list[_WorldJob], workers: int) -> Iterable[TextSummary | TaskSummary]:
+def _run_jobs(
+    jobs: list[_WorldJob], workers: int, executor: Executor | None
+) -> Iterable[TextSummary | TaskSummary]:
     """Run all jobs, in this process if one worker or one job is enough; yield their results."""
-    if workers == 1 or len(jobs) < 2:
-        return (job.run() for job in jobs)
-    results = run_in_processes(
+    if executor is None:
+        if workers == 1 or len(jobs) < 2:
+            return (job.run() for job in jobs)
+        executor = ProcessPool(min(workers, len(jobs)))
+    results = executor.run(
         _run_job,
         jobs,
-        min(workers, len(jobs)),
         initializer=_limit_to_one_thread,
         advice="--workers 1 needs the least memory",
     )

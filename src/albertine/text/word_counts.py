@@ -1,0 +1,192 @@
+"""Counts the words of all text, or of a random sample of bounded size, in this process or on a cluster.
+
+Both give the same counts: a cluster counts chunks of text, and this process adds them in order. It counts
+those chunks itself in which the sample ends, or words become too many.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median_low
+
+from albertine import progress
+from albertine.errors import InputError
+from albertine.executors.executor import Executor
+from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.settings import TokenizerSettings
+from albertine.text.sources import Source, SourceChunk, source_chunks
+
+_MAX_WORDS = 2_000_000  # distinct words that are counted at a time
+
+
+class WordCounter:
+    """Counts words in bounded memory.
+
+    Attributes:
+        counts: how often each word occurs; if there are too many words, without rare ones.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def add(self, document: Sequence[str]) -> None:
+        """Count the words of a document."""
+        for sentence in document:
+            self.counts.update(sentence.split())
+        if len(self.counts) > _MAX_WORDS:
+            self.counts = _without_rare_words(self.counts)
+
+    def add_counts(self, counts: Counter[str]) -> bool:
+        """Add the counts of several documents; return False, without adding, if words would be too many."""
+        if len(self.counts.keys() | counts.keys()) > _MAX_WORDS:
+            return False
+        self.counts.update(counts)
+        return True
+
+
+def _without_rare_words(counts: Counter[str]) -> Counter[str]:
+    """Return the counts of at most half of the words, the most frequent, each reduced by the median count.
+
+    This is lossy counting (Misra and Gries). Subtraction treats early and late words alike: a word stays
+    only if it occurs more often than the sum of the medians since it was first seen. At least half of the
+    words are removed, so memory is bounded and calls are rare.
+    """
+    limit = median_low(counts.values())
+    return Counter({word: count - limit for word, count in counts.items() if count > limit})
+
+
+@dataclass(frozen=True)
+class TextSample:
+    """All text, or a random sample of it.
+
+    Attributes:
+        chunks: the chunks in the order in which they are read, until the sample is full.
+        limit: bytes of the sample.
+        chunk_limit: bytes that a chunk gives at most, up to the end of a document.
+        total: bytes that are read; None if they are not known before.
+        max_text_mb: the limit in megabytes, for messages.
+    """
+
+    chunks: Sequence[SourceChunk]
+    limit: int
+    chunk_limit: int
+    total: int | None
+    max_text_mb: int
+
+    def size_in_progress(self, chunk: SourceChunk, text_bytes: int) -> int:
+        """Return the bytes to show for a chunk that has given some text."""
+        return chunk.stop - chunk.start if chunk.source.has_byte_ranges else text_bytes
+
+    def report_end(self) -> None:
+        """Print that the sample is full."""
+        progress.print_message(f"training on a random sample of {self.max_text_mb} MB of the text")
+
+
+def plan_sample(sources: Sequence[Source], settings: TokenizerSettings) -> TextSample:
+    """Return all text of the sources, or if it exceeds `max_text_mb`, random chunks up to that size."""
+    chunks = [chunk for source in sources for chunk in source_chunks(source)]
+    range_sizes = [chunk.stop - chunk.start for chunk in chunks if chunk.source.has_byte_ranges]
+    limit, has_compressed = settings.max_text_mb << 20, len(range_sizes) < len(chunks)
+    if sum(range_sizes) > limit or has_compressed:
+        random.Random(settings.seed).shuffle(chunks)
+    # The size of compressed text is unknown before it is read, so no chunk gives more than an equal part.
+    chunk_limit = max(1 << 20, limit // len(chunks)) if has_compressed else limit
+    total = None if has_compressed else min(sum(range_sizes), limit)
+    return TextSample(chunks, limit, chunk_limit, total, settings.max_text_mb)
+
+
+def sample_documents(
+    sample: TextSample, settings: TokenizerSettings, errors: ReadErrors
+) -> Iterator[list[str]]:
+    """Yield the documents of a sample; show the progress."""
+    remaining = sample.limit
+    with progress.progress_counter("Reading text", total=sample.total, unit="bytes") as advance:
+        for chunk in sample.chunks:
+            size = 0
+            max_bytes = min(remaining, sample.chunk_limit)
+            for document, size in _documents_and_sizes(chunk, settings, errors, max_bytes):  # noqa: B007
+                yield document
+            remaining -= size
+            advance(sample.size_in_progress(chunk, size))
+            if remaining <= 0:
+                sample.report_end()
+                return
+
+
+def _documents_and_sizes(
+    chunk: SourceChunk, settings: TokenizerSettings, errors: ReadErrors, max_bytes: int
+) -> Iterator[tuple[list[str], int]]:
+    """Yield documents, each with the bytes up to its end, until these reach `max_bytes`."""
+    size = 0
+    for document in read_documents(chunk, settings, errors):
+        size += sum(map(_num_bytes, document))
+        yield document, size
+        if size >= max_bytes:
+            return
+
+
+def _num_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+@dataclass(frozen=True)
+class _ChunkCounts:
+    """The words of one chunk.
+
+    Attributes:
+        counts: how often each word occurs.
+        size: bytes of its text.
+        errors: errors that were skipped.
+        failure: the error at which the reading stopped.
+    """
+
+    counts: Counter[str]
+    size: int
+    errors: ReadErrors
+    failure: InputError | None
+
+
+def _count_chunk(settings: TokenizerSettings, chunk_limit: int, chunk: SourceChunk) -> _ChunkCounts:
+    """Return the counts of a chunk, in a worker."""
+    counts: Counter[str] = Counter()
+    errors = ReadErrors(skip=settings.on_error == "skip")
+    size, failure = 0, None
+    try:
+        for document, size in _documents_and_sizes(chunk, settings, errors, chunk_limit):  # noqa: B007
+            for sentence in document:
+                counts.update(sentence.split())
+    except InputError as error:
+        failure = error  # the sample may end before it
+    return _ChunkCounts(counts, size, errors, failure)
+
+
+def count_on_cluster(
+    sample: TextSample, settings: TokenizerSettings, errors: ReadErrors, executor: Executor
+) -> Counter[str]:
+    """Return the counts of the words of a sample; see `WordCounter`."""
+    counter, remaining = WordCounter(), sample.limit
+    parts = executor.run(
+        partial(_count_chunk, settings, sample.chunk_limit),
+        sample.chunks,
+        in_order=True,
+        advice="use less text with --max-text-mb",
+    )
+    with progress.progress_counter("Reading text", total=sample.total, unit="bytes") as advance:
+        for chunk, part in parts:
+            size = part.size
+            if size < remaining and part.failure is not None:
+                raise part.failure
+            if size < remaining and counter.add_counts(part.counts):
+                errors.add(part.errors)
+            else:
+                max_bytes = min(remaining, sample.chunk_limit)
+                for document, size in _documents_and_sizes(chunk, settings, errors, max_bytes):  # noqa: B007
+                    counter.add(document)
+            remaining -= size
+            advance(sample.size_in_progress(chunk, size))
+            if remaining <= 0:
+                sample.report_end()
+                break
+    return counter.counts

@@ -1,0 +1,110 @@
+"""Tests of real commands on Ray: signals, clusters that run already, and what is left afterwards."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest.importorskip("ray")  # it is not built for every platform
+
+LONG = ["--stories", "2000000", "--extra", "0", "--other", "0", "--train", "0", "--cluster", "ray"]
+SHORT = ["--stories", "20", "--extra", "0", "--other", "0", "--train", "0", "--cluster", "ray"]
+
+
+def start(out: Path, options: list[str], **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "albertine", "world", "write", str(out), *options]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "RAY_ADDRESS": "local", **environment},
+        start_new_session=True,
+    )
+
+
+def wait_until_jobs_run(command: subprocess.Popen[str], out: Path) -> list[psutil.Process]:
+    """Wait for the first file of a job; return the processes that the command has started."""
+    deadline = time.monotonic() + 300
+    while not list(out.parent.glob("*/text/*.txt")):
+        assert command.poll() is None, command.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    processes: list[psutil.Process] = psutil.Process(command.pid).children(recursive=True)
+    return processes
+
+
+def clusters() -> set[Path]:
+    return set(Path("/tmp").glob("albertine-ray-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "status", "whole_group"),
+    [
+        (signal.SIGINT, 130, False),
+        (signal.SIGINT, 130, True),  # as Ctrl-C in a terminal
+        (signal.SIGTERM, 143, False),
+    ],
+)
+def test_a_signal_ends_the_command_and_its_cluster(
+    tmp_path: Path, number: signal.Signals, status: int, whole_group: bool
+) -> None:
+    before = clusters()
+    command = start(tmp_path / "world", LONG)
+    processes = wait_until_jobs_run(command, tmp_path / "world")
+    assert len(processes) >= 3
+    (os.killpg if whole_group else os.kill)(command.pid, number)
+    output, errors = command.communicate(timeout=120)
+    assert command.returncode == status, errors
+    assert output == ""
+    assert errors.splitlines()[-1] == "albertine: interrupted"
+    assert "Traceback" not in errors
+    assert not psutil.wait_procs(processes, timeout=10)[1]
+    assert list(tmp_path.iterdir()) == []
+    assert clusters() <= before
+
+
+@pytest.mark.slow
+def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
+    command = start(tmp_path / "world", LONG)
+    processes = wait_until_jobs_run(command, tmp_path / "world")
+    command.kill()
+    command.communicate()
+    assert not psutil.wait_procs(processes, timeout=30)[1]
+
+
+@pytest.mark.slow
+def test_a_running_cluster_is_joined_and_stays(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    ray = Path(sys.executable).with_name("ray")
+    options = ["--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false", "--block"]
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp/ray-joined"}
+    with subprocess.Popen(
+        [str(ray), "start", *options], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as head:
+        try:
+            address = f"127.0.0.1:{port}"
+            deadline = time.monotonic() + 120
+            while time.monotonic() < deadline:
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.2)
+            for out in (tmp_path / "first", tmp_path / "second"):
+                command = start(out, SHORT, RAY_ADDRESS=address, RAY_TMPDIR="/tmp/ray-joined")
+                _, errors = command.communicate(timeout=200)
+                assert command.returncode == 0, errors
+                assert (out / "world.json").exists()
+            assert head.poll() is None
+        finally:
+            head.terminate()
+            head.wait(60)

@@ -1,0 +1,136 @@
+"""Tests that every command of the pages for users runs, in the order of the page and with small sizes."""
+
+import csv
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
+from albertine.world.settings import WorldSettings
+from albertine.world.write import write_world
+from tests.test_docs import ROOT, process_environment
+
+pytestmark = pytest.mark.slow  # whole workflows
+
+_BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
+_LABELS = {"good": "joy warm kind bright", "bad": "cold dull rude broken"}
+
+
+def write_reviews(path: Path, seed: int, count: int, *, labeled: bool = True) -> None:
+    """Write rows whose label follows from one of their words."""
+    rng = random.Random(seed)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["review", "stars"] if labeled else ["review"])
+        for number in range(count):
+            label = rng.choice(sorted(_LABELS))
+            words = f"visit {seed}-{number}: a {rng.choice(_LABELS[label].split())} day in the mill"
+            writer.writerow([words, label] if labeled else [words])
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with text of the little world."""
+    folder = tmp_path_factory.mktemp("stories")
+    write_world(folder / "world", WorldSettings(stories=600, extra=0, other=0, train=0, workers=1))
+    return folder / "world" / "text"
+
+
+def run_page(name: str, folder: Path, replacements: Mapping[str, str]) -> None:
+    """Run the blocks of a page in `folder`, with each of the replacements made at least once."""
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for old, new in replacements.items():
+        assert old in text, f"{name} no longer has {old}"
+        text = text.replace(old, new)
+    for language, block in _BLOCK.findall(text):
+        if "docker " in block or ("curl" in block and shutil.which("curl") is None):
+            continue  # tests/deploy runs the lines of the Dockerfile, and sends requests without curl
+        # If a command fails, stop the server of its block.
+        script = f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{block}"
+        command = ["bash", "-euc", script] if language == "sh" else [sys.executable, "-c", block]
+        completed = subprocess.run(
+            command,
+            cwd=folder,
+            env=process_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        assert completed.returncode == 0, block + completed.stdout + completed.stderr
+
+
+def free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+def test_own_language(stories: Path, tmp_path: Path) -> None:
+    shutil.copytree(stories, tmp_path / "my-text")
+    write_reviews(tmp_path / "reviews.csv", 0, 200)
+    write_reviews(tmp_path / "new.csv", 1, 5, labeled=False)
+    replacements = {
+        "--vocab-size 8000": "--vocab-size 800",
+        "--held-out 0.01": "--held-out 0.05",
+        "--model albertine-tiny --train.minutes 60": "--model demo --train.steps 20",
+        "albertine finetune": "albertine finetune --train.steps 40 --train.batch-size 8 --train.lr 1e-3",
+        "--seeds 3": "--seeds 2",
+    }
+    run_page("own-language.md", tmp_path, replacements)
+    assert len((tmp_path / "answers-int8.csv").read_text(encoding="utf-8").splitlines()) == 6
+    assert (tmp_path / "runs" / "first-card" / "report-card.html").exists()
+
+
+def test_student(tmp_path: Path) -> None:
+    replacements = {
+        "python examples/": f"{sys.executable} {ROOT}/examples/",
+        "--hidden 768 --layers 12": "--hidden 64 --layers 2",
+        "--scale minutes": "--scale smoke",
+        "--compare --out my-demo": "--compare --out my-demo --hidden-size 128 --stories 600 --examples 100 "
+        "--pretraining-steps 10 --finetuning-steps 5",
+        "--stories 12000": "--stories 600",
+        "--vocab-size 1700": "--vocab-size 800",
+        "--train.steps 300": "--train.steps 20",
+    }
+    run_page("student.md", tmp_path, replacements)
+    assert (tmp_path / "studies" / "index.html").exists()
+    assert (tmp_path / "my-demo" / "report.html").exists()
+    assert (tmp_path / "comparison.html").exists()
+
+
+def test_engineer(stories: Path, tmp_path: Path) -> None:
+    import torch
+    from transformers import AlbertConfig, AlbertForMaskedLM
+
+    base = tmp_path / "base"
+    build_tokenizer([str(stories)], base, TokenizerSettings(vocab_size=800, allow_smaller=True))
+    torch.manual_seed(0)
+    config = AlbertConfig(
+        vocab_size=800,
+        embedding_size=32,
+        hidden_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=128,
+    )
+    AlbertForMaskedLM(config).save_pretrained(base)
+    for seed, (name, count) in enumerate({"train": 200, "dev": 100, "new": 5}.items()):
+        write_reviews(tmp_path / f"{name}.csv", seed, count, labeled=name != "new")
+    replacements = {
+        "albert/albert-base-v2": "base",
+        "--train.exits": "--train.exits --train.steps 60 --train.batch-size 8 --train.lr 2e-3",
+        "8000": free_port(),
+        "--seconds 3": "--seconds 0.2",
+    }
+    run_page("engineer.md", tmp_path, replacements)
+    assert len((tmp_path / "answers.csv").read_text(encoding="utf-8").splitlines()) == 6
+    assert (tmp_path / "exits.svg").exists()

@@ -1,0 +1,89 @@
+"""Tests that chunks counted elsewhere give the same counts as text that is read here."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albertine.errors import InputError
+from albertine.text import sources, word_counts
+from albertine.text.documents import ReadErrors
+from albertine.text.settings import TokenizerSettings
+from albertine.text.sources import find_sources
+from albertine.text.word_counts import WordCounter, count_on_cluster, plan_sample, sample_documents
+
+
+class InOrder:
+    """An executor that runs jobs in this process."""
+
+    def run(
+        self, function: Callable[[Any], Any], jobs: Iterable[Any], *, in_order: bool = False, **_: Any
+    ) -> Iterator[tuple[Any, Any]]:
+        assert in_order
+        for job in jobs:
+            yield job, function(job)
+
+
+def count(text: Path, settings: TokenizerSettings, *, on_cluster: bool) -> tuple[list[Any], ReadErrors]:
+    """Return the counts in their order, and the errors."""
+    errors = ReadErrors(skip=settings.on_error == "skip")
+    sample = plan_sample(find_sources([str(text)]), settings)
+    if on_cluster:
+        counts: Counter[str] = count_on_cluster(sample, settings, errors, InOrder())
+    else:
+        counter = WordCounter()
+        for document in sample_documents(sample, settings, errors):
+            counter.add(document)
+        counts = counter.counts
+    return list(counts.items()), errors
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file of three megabytes with some invalid bytes, which is read in chunks."""
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 1 << 18)
+    rng = random.Random(1)
+    lines = [" ".join(f"w{int(rng.expovariate(0.001))}" for _ in range(12)) for _ in range(45_000)]
+    lines[20_000:20_001] = ["broken \udcff bytes"] * 3
+    file = tmp_path / "a.txt"
+    file.write_text("\n\n".join(lines), encoding="utf-8", errors="surrogateescape")
+    return file
+
+
+@pytest.mark.parametrize("max_words", [2_000_000, 3_000], ids=["all words", "too many words"])
+@pytest.mark.parametrize("max_text_mb", [1, 2, 256])
+def test_counts_are_the_same(
+    text: Path, max_words: int, max_text_mb: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(word_counts, "_MAX_WORDS", max_words)
+    settings = TokenizerSettings(layout="lines", on_error="skip", max_text_mb=max_text_mb, language="en")
+    alone, cluster = (count(text, settings, on_cluster=on_cluster) for on_cluster in (False, True))
+    assert cluster == alone
+    assert len(alone[0]) > 1_000
+    if max_text_mb == 256:
+        assert alone[1].count
+
+
+def test_an_error_stops_both_at_the_same_text(text: Path) -> None:
+    outcomes = []
+    for seed in range(6):  # the sample may end before the error or not
+        settings = TokenizerSettings(layout="lines", max_text_mb=1, seed=seed, language="en")
+        for on_cluster in (False, True):
+            try:
+                outcomes.append(str(count(text, settings, on_cluster=on_cluster)))
+            except InputError as error:
+                outcomes.append(str(error))
+    assert outcomes[::2] == outcomes[1::2]
+    assert len({outcome.startswith("([") for outcome in outcomes}) == 2
+
+
+def test_a_compressed_file_gives_an_equal_part(tmp_path: Path, text: Path) -> None:
+    import gzip
+
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
+    settings = TokenizerSettings(layout="lines", on_error="skip", max_text_mb=4, language="en")
+    alone, cluster = (count(tmp_path, settings, on_cluster=on_cluster) for on_cluster in (False, True))
+    assert cluster == alone

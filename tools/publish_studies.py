@@ -1,0 +1,63 @@
+"""Publish the reports of studies in the documentation, with the table of their verdicts.
+
+    python tools/publish_studies.py studies/ "two cores of an AMD EPYC with AVX2, 2026-11-25"
+
+docs/studies/claims/    the pages and their numbers, as JSON
+docs/studies/README.md  gets a row for each report; rows of earlier calls stay as they are
+
+The runs stay where they are: only the reports are copied.
+"""
+
+import itertools
+import shutil
+import sys
+from pathlib import Path
+
+from albertine.study.summary import CLAIMS_FOLDER, ReportSummary, read_summaries
+
+DOCS = Path(__file__).parent.parent / "docs" / "studies"
+_HEADER = "| claim | scale | seeds | verdict | the claim in a sentence | measured on |"
+
+
+def publish(out: Path, docs: Path, measured_on: str) -> list[ReportSummary]:
+    """Copy the reports in `out` to `docs`, and update its table; return their summaries."""
+    published = docs / CLAIMS_FOLDER
+    published.mkdir(exist_ok=True)
+    summaries = read_summaries(out)
+    for one in summaries:
+        page = Path(one.page)
+        for file in (page, page.with_suffix(".json")):
+            shutil.copyfile(out / CLAIMS_FOLDER / file, published / file)
+    readme = docs / "README.md"
+    rows = {_link(one): _row(one, measured_on) for one in summaries}
+    readme.write_text(with_rows(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    return summaries
+
+
+def with_rows(text: str, rows: dict[str, str]) -> str:
+    """Return a page with rows of the table of verdicts added or replaced; `rows` has them by their link."""
+    before, header, after = text.partition(_HEADER + "\n|---|---|---|---|---|---|\n")
+    if not header:
+        raise ValueError(f"the page has no table with the header {_HEADER}")
+    lines = after.splitlines(keepends=True)
+    table = list(itertools.takewhile(lambda line: line.startswith("|"), lines))
+    former = {line.split(" | ")[0].removeprefix("| "): line for line in table}
+    added = {link: f"{row}\n" for link, row in rows.items()}
+    merged = [line for _, line in sorted({**former, **added}.items())]
+    return before + header + "".join([*merged, *lines[len(table) :]])
+
+
+def _link(one: ReportSummary) -> str:
+    return f"[`{one.claim}`]({CLAIMS_FOLDER}/{one.page})"
+
+
+def _row(one: ReportSummary, measured_on: str) -> str:
+    verdict = one.outcome
+    if one.seeds_needed is not None:
+        verdict += f"; {one.seeds_needed} seeds may decide"
+    return f"| {_link(one)} | {one.scale} | {one.seeds} | {verdict} | {one.sentence} | {measured_on} |"
+
+
+if __name__ == "__main__":
+    for report in publish(Path(sys.argv[1]), DOCS, sys.argv[2]):
+        print(f"{report.claim} ({report.scale}): {report.outcome}")
