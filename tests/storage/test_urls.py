@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from albertine.cli import app
+from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.storage.urls import is_safe_name, storage_url
 
@@ -54,3 +56,24 @@ def test_safe_names_stay_in_their_folder(name: str) -> None:
         assert joined.is_relative_to(folder)
         assert joined != folder
         assert str(joined.relative_to(folder)) == name
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "export x --out s3://b/x",
+        "convert x gs://b/x",
+        "predict x --data y --out s3://b/x.csv",
+        "compare a b s3://b/x",
+        "report hf://a/b",
+        "world write s3://b/x",
+        "study table-5 --out s3://b/x",
+    ],
+)
+def test_an_output_that_must_be_local_is_not_a_folder_named_s3(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_command(app, command.split()) == 2
+    assert "must be a local path" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

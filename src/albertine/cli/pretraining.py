@@ -12,6 +12,7 @@ from albertine.command import (
     SETTINGS_PARAMETER,
     CommonOptions,
     NoSettings,
+    PathOrUrl,
 )
 from albertine.errors import InputError
 from albertine.inference.settings import FillMaskSettings, ScoreSettings
@@ -22,7 +23,7 @@ from albertine.settings import SettingsSource
 @app.command(group=PRETRAINING)
 def pretrain(
     *,
-    out: Path | None = None,
+    out: PathOrUrl | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     plot: Path | None = None,
     settings: Annotated[PretrainSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
@@ -33,7 +34,7 @@ def pretrain(
     Example: albertine pretrain --corpus my-corpus --out my-run --model albertine-small --train.steps 5000
 
     Args:
-        out: The folder of the run: a new one, or one to resume. It holds the newest checkpoint as a model.
+        out: The folder or URL of the run: a new one, or one to resume. It holds the newest model.
         resume: Resume the run in --out with its saved settings.
         plot: Draw the loss curve of this run as curve.svg and curve.png in its folder, and stop.
     """
@@ -77,7 +78,7 @@ def probe(
     Example: albertine probe my-run --corpus my-corpus
 
     Args:
-        checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        checkpoint: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
     """
     from albertine.pretrain.probe import probe as run_probe
     from albertine.pretrain.probe import show_probe
@@ -99,7 +100,7 @@ def fill_mask(
     Example: albertine fill-mask my-run "The old [MASK] was locked."
 
     Args:
-        checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        checkpoint: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
         text: Texts with [MASK] in them; default: held-out samples of --corpus.
     """
     from albertine.inference.show_fill_mask import show_fill_mask
@@ -123,7 +124,7 @@ def score(
     Example: albertine score my-run --data sentences.txt --out scores.jsonl
 
     Args:
-        model: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        model: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
         out: A new .jsonl, .csv or .tsv file; default: JSON lines on standard output.
     """
     from albertine.inference.score import score as score_file
