@@ -19,6 +19,8 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.corpus.corpus import Corpus
 from albertine.errors import InputError, WorkError
+from albertine.finetune.finetune import finetune
+from albertine.finetune.settings import FinetuneSettings
 from albertine.pretrain import run as pretrain_run
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
@@ -32,10 +34,11 @@ from albertine.train import mirrored_run as mirrored
 from albertine.train.checkpoints import CheckpointStore
 from albertine.train.trainer import Trainer
 from tests.pretrain.conftest import settings, weight_bytes
+from tests.task_fixtures import checkpoint, finetune_settings, with_train_settings
 
 from .conftest import SECRET_KEY
 
-__all__ = ["settings"]
+__all__ = ["checkpoint", "finetune_settings", "settings"]
 
 
 @pytest.fixture(autouse=True)
@@ -49,22 +52,30 @@ class Crash(BaseException):
 
 
 @contextmanager
-def crash_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lose the machine after some steps; what is uploaded by then is what there is."""
+def crash_after(steps: int, url: str, uploaded: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lose the machine after some steps, once the checkpoint `uploaded` is on object storage."""
     original, taken = Trainer._advance, 0
 
     def advance(self: Trainer) -> None:
         nonlocal taken
         if taken == steps:
-            self.recorder.checkpoints.wait()
-            time.sleep(1)
-            raise Crash
+            deadline = time.monotonic() + 120
+            while time.monotonic() < deadline:
+                manifest = read_folder_manifest(url)
+                if manifest and any(name.startswith(uploaded) for name in manifest.files):
+                    raise Crash
+                time.sleep(0.1)
+            raise AssertionError(f"{uploaded} was not uploaded")
         taken += 1
         original(self)
 
+    def stop(self: mirrored._Mirror) -> None:
+        self.stop()
+        self._thread.join()
+
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "_advance", advance)
-        patched.setattr(mirrored._Mirror, "finish", mirrored._Mirror.stop)
+        patched.setattr(mirrored._Mirror, "finish", stop)
         with pytest.raises(Crash):
             yield
 
@@ -78,12 +89,9 @@ def test_a_run_resumes_on_another_machine_with_the_same_weights(
 ) -> None:
     pretrain(tmp_path / "local", settings)
     url = f"{bucket}/runs/first"
-    with crash_after(7, monkeypatch):
+    with crash_after(7, url, "checkpoints/step-00000006", monkeypatch):
         pretrain(url, settings)
     lose_machine(url)
-    manifest = read_folder_manifest(url)
-    assert manifest is not None
-    assert any(name.startswith("checkpoints/step-00000006") for name in manifest.files)
     metrics = pretrain(url, settings)
     assert weight_bytes(download_folder(url)) == weight_bytes(tmp_path / "local")
     lose_machine(url)
@@ -196,6 +204,33 @@ def test_a_run_and_its_corpus_on_object_storage_hold_no_credentials(
         assert SECRET_KEY.encode() not in content
         assert b"a-key" not in content
     assert Path(f"{bucket}/corpus").as_posix() in (work_folder(url) / "settings.toml").read_text()
+
+
+def test_a_command_that_fails_before_the_run_leaves_nothing(bucket: str, settings: PretrainSettings) -> None:
+    with pytest.raises(InputError):
+        pretrain(f"{bucket}/run", replace(settings, corpus=Path("/no/such/corpus")))
+    assert not list_objects(f"{bucket}/run")
+    pretrain(f"{bucket}/run", settings)
+
+
+def test_finetuning_with_several_seeds_resumes_on_another_machine(
+    bucket: str,
+    checkpoint: Path,
+    finetune_settings: FinetuneSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = with_train_settings(replace(finetune_settings, seeds=2), steps=20, evaluate_every=10)
+    local = finetune(str(checkpoint), tmp_path / "local", wanted)
+    url = f"{bucket}/tuned"
+    with crash_after(
+        25, url, "seed-0/checkpoints/step-00000020", monkeypatch
+    ):  # in the run of the second seed
+        finetune(str(checkpoint), url, wanted)
+    lose_machine(url)
+    remote = finetune(str(checkpoint), url, wanted)
+    assert [run.metrics for run in remote.runs] == [run.metrics for run in local.runs]
+    assert weight_bytes(download_folder(url)) == weight_bytes(tmp_path / "local")
 
 
 _KILLED_RUN = """

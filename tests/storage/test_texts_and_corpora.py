@@ -151,7 +151,7 @@ def test_a_build_whose_upload_failed_is_only_uploaded_again(
 ) -> None:
     url, wanted = f"{bucket}/corpus", CorpusSettings(workers=1)
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise InputError("no connection")
 
     with monkeypatch.context() as patched:

@@ -101,7 +101,7 @@ def finetune(
     """Fine-tune a model on a task, or resume where an interrupted call stopped.
 
     Args:
-        model: a run, the folder of a checkpoint, a URL of these, or a hub name; None if `settings.init_from` names it.
+        model: a run, a checkpoint, a URL of one, or a hub name; None if `settings.init_from` names it.
         out: output folder or URL, which holds the best model on dev when the function returns.
         settings: task, data and hyperparameters; unset hyperparameters take the paper's values for the task,
             and a length in minutes becomes a number of steps, measured before the first run.

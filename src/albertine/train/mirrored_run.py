@@ -23,9 +23,9 @@ from albertine.storage.folder_manifest import FolderManifest, read_folder_manife
 from albertine.storage.upload import refuse_existing_url, upload_files
 from albertine.storage.urls import storage_url
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER, STATE_FILE
+from albertine.train.run_folder import SETTINGS_FILE
 
-_UPLOADED_FILE = "uploaded"  # in the folder of checkpoints: the run has been uploaded from or to this folder
-_LOCK_FILES = {"run.lock", _UPLOADED_FILE}
+_LOCK_FILE = "run.lock"
 _CHECKPOINT = re.compile(rf"(.*)\b{CHECKPOINTS_FOLDER}/step-(\d+)[.\d]*/{re.escape(STATE_FILE)}")
 _POLL_SECONDS = 0.5
 _MAX_PAUSE = 60.0  # seconds before a failed upload is repeated
@@ -75,14 +75,14 @@ def restored_run(out: Path) -> Path:
         local_steps = _newest_steps(_run_files(run))
         if manifest is None:
             refuse_existing_url(url)
-            if any(run.rglob(_UPLOADED_FILE)):
+            if run.exists() and _uploaded_file(run).exists():
                 raise InputError(
                     f"{url}: the run is no longer there, but its local copy is in {run}; remove the copy to "
                     "start a new run, or name another --out"
                 )
             return run
         steps = _newest_steps(manifest.files)
-        if not steps and not any(name.endswith("settings.toml") for name in manifest.files):
+        if not any(_is_settings(name) for name in manifest.files):
             raise InputError(f"{url}: exists already and is not a run; name another URL or remove it")
         if any(local_steps.get(name, -1) < step for name, step in steps.items()):
             _replace(run, url, manifest)
@@ -96,9 +96,20 @@ def _replace(run: Path, url: str, manifest: FolderManifest) -> None:
             remove_path(run)
     with atomic_folder(run) as partial:
         download_files(url, manifest, partial)
-        (partial / CHECKPOINTS_FOLDER).mkdir(exist_ok=True)
-        (partial / CHECKPOINTS_FOLDER / "run.lock").touch()
-        (partial / CHECKPOINTS_FOLDER / _UPLOADED_FILE).touch()
+        for name in filter(_is_settings, manifest.files):  # by its lock, a run folder is known
+            folder = (partial / name).parent / CHECKPOINTS_FOLDER
+            folder.mkdir(exist_ok=True)
+            (folder / _LOCK_FILE).touch()
+    _uploaded_file(run).touch()
+
+
+def _uploaded_file(run: Path) -> Path:
+    """Return the file, beside a local run, that shows that the run has been on object storage."""
+    return run.with_name(f"{run.name}.uploaded")
+
+
+def _is_settings(name: str) -> bool:
+    return name.rpartition("/")[2] == SETTINGS_FILE
 
 
 def _newest_steps(names: Iterable[str]) -> dict[str, int]:
@@ -116,7 +127,7 @@ def _run_files(run: Path) -> dict[str, Path]:
         path.relative_to(run).as_posix(): path
         for path in paths
         if path.is_file()
-        and path.name not in _LOCK_FILES
+        and path.name != _LOCK_FILE
         and not any(part.startswith(".") for part in path.relative_to(run).parts)
     }
 
@@ -181,8 +192,10 @@ class _Mirror:
                 return f"{self._url}: another process has uploaded a run there meanwhile"
             if found is None and self._manifest is not None:
                 return f"{self._url}: the run was removed there meanwhile"
+            if not _run_files(self._run):  # the command ended before there was a run
+                return None
             self._manifest = self._upload_files(found)
-            (self._run / CHECKPOINTS_FOLDER / _UPLOADED_FILE).touch()
+            _uploaded_file(self._run).touch()
         except (InputError, OSError) as error:
             return str(error)
         return None
