@@ -231,11 +231,12 @@ def _refuse_urls_of_local_paths(command: Callable[..., Any], arguments: Mapping[
 
     Without this, an output would be written into a local folder named "s3:".
     """
-    hints = get_type_hints(command, include_extras=True)
     for name, value in arguments.items():
-        accepts_urls = PathOrUrl in (hints.get(name), *get_args(hints.get(name)))
         for path in value if isinstance(value, tuple) else (value,):
-            if isinstance(path, Path) and not accepts_urls and (url := storage_url(path)):
+            if not isinstance(path, Path) or (url := storage_url(path)) is None:
+                continue
+            hint = get_type_hints(command, include_extras=True).get(name)
+            if PathOrUrl not in (hint, *get_args(hint)):
                 raise InputError(f"{url}: a URL, where {name.upper()} must be a local path")
 
 
