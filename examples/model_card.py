@@ -59,13 +59,12 @@ with other seeds would differ too; this is one run.
 
 - The model knows what its training text says, and repeats its errors and its prejudices. It was not tested
   for either.
-- The held-out text is of the same kind as the training text; on other text, the scores are lower.
+- The held-out text is of the same kind as the training text; on other text, the scores may be lower.
 - Texts of more than {max_length} tokens are truncated{short_samples}.
 
 ## License
 
-`{license}`, as its author states. The license of the training text is not the license of the model: see
-"Training data".
+`{license}`, as its author states. The training text has terms of its own: see "Training data".
 
 ## Use it
 

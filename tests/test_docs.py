@@ -21,6 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
 _FOREIGN_OPTIONS = {
     "--requeue",  # Slurm
+    "--rdzv-endpoint",  # torchrun
     *("--build-arg", "--cpus", "--env", "--memory", "--publish", "--tag"),  # Docker
     *("--output", "--unit"),  # systemd
 }
@@ -77,8 +78,9 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert "ALBERT, whole" in front_page
     assert '<svg class="blocks"' in front_page
     assert "<picture>" not in front_page
-    for scheme in ("light", "dark"):
-        assert f'src="report-{scheme}.png#only-{scheme}"' in front_page
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, scheme in re.findall(r'"docs/([\w-]+-(light|dark)\.png)"', readme):
+        assert f'src="{name}#only-{scheme}"' in front_page
     assert "batch_tokens" in (tmp_path / "site" / "reference" / "settings" / "index.html").read_text()
     assert "--held-out" in (tmp_path / "site" / "reference" / "commands" / "index.html").read_text()
     for page in (tmp_path / "site").rglob("*.html"):

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from albertine.interop.load import create, load, load_tokenizer
     from albertine.model.model import Model
     from albertine.model.strip import Strip
+    from albertine.plan.plan import TrainingPlan, plan_training
+    from albertine.plan.settings import PlanSettings
     from albertine.pretrain.run import pretrain
     from albertine.pretrain.settings import PretrainSettings
     from albertine.settings import HeadSettings, ModelSettings
@@ -64,6 +66,7 @@ _LAZY_EXPORTS = {
     "Model": ("albertine.model.model", "Model"),
     "ModelSettings": ("albertine.settings", "ModelSettings"),
     "ObjectiveSettings": ("albertine.corpus.settings", "ObjectiveSettings"),
+    "PlanSettings": ("albertine.plan.settings", "PlanSettings"),
     "PredictSettings": ("albertine.inference.settings", "PredictSettings"),
     "PretrainSettings": ("albertine.pretrain.settings", "PretrainSettings"),
     "PretrainTrainSettings": ("albertine.train.settings", "PretrainTrainSettings"),
@@ -71,6 +74,7 @@ _LAZY_EXPORTS = {
     "SequenceSettings": ("albertine.tasks.settings", "SequenceSettings"),
     "Strip": ("albertine.model.strip", "Strip"),
     "Tokenizer": ("albertine.text.tokenizer", "Tokenizer"),
+    "TrainingPlan": ("albertine.plan.plan", "TrainingPlan"),
     "check_data": ("albertine.check.check", "check_data"),
     "create": ("albertine.interop.load", "create"),
     "embed": ("albertine.inference.embed", "embed"),
@@ -83,6 +87,7 @@ _LAZY_EXPORTS = {
     "load_tokenizer": ("albertine.interop.load", "load_tokenizer"),
     "open_cluster": ("albertine.executors.cluster", "open_cluster"),
     "pipeline": ("albertine.inference.pipeline", "pipeline"),
+    "plan_training": ("albertine.plan.plan", "plan_training"),
     "predict": ("albertine.inference.predict", "predict"),
     "pretrain": ("albertine.pretrain.run", "pretrain"),
     "save": ("albertine.interop.huggingface", "save_folder"),
@@ -107,6 +112,7 @@ __all__ = [
     "Model",
     "ModelSettings",
     "ObjectiveSettings",
+    "PlanSettings",
     "PredictSettings",
     "PretrainSettings",
     "PretrainTrainSettings",
@@ -114,6 +120,7 @@ __all__ = [
     "SequenceSettings",
     "Strip",
     "Tokenizer",
+    "TrainingPlan",
     "WorkError",
     "__version__",
     "check_data",
@@ -128,6 +135,7 @@ __all__ = [
     "load_tokenizer",
     "open_cluster",
     "pipeline",
+    "plan_training",
     "predict",
     "pretrain",
     "save",

@@ -126,7 +126,7 @@ def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.Captu
     )
     lines = [
         f"The {noun} is {adjective}. It was {adjective} all day. Nobody saw the {noun}.\n"
-        f"When it rained, they were in the {adjective} {noun}."
+        f"When it rained, they were in the {adjective} {noun}. At night, she was in the {adjective} {noun}."
         for noun in nouns
         for adjective in adjectives
     ]

@@ -1,5 +1,6 @@
 """Tests of the order and number of jobs in flight, and of the choice of an executor."""
 
+import socket
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -111,6 +112,9 @@ def test_a_stale_file_of_ray_start_is_refused(tmp_path: Path, monkeypatch: pytes
     file.write_text("127.0.0.1:1")
     with pytest.raises(InputError, match=r"ray_current_cluster: 127.0.0.1:1: no cluster answers"):
         ray_cluster.running_cluster()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        file.write_text(f"127.0.0.1:{server.getsockname()[1]}")
+        assert ray_cluster.running_cluster() == "auto"
     monkeypatch.setenv("RAY_ADDRESS", "local")
     assert ray_cluster.running_cluster() is None
 

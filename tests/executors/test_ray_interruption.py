@@ -1,11 +1,14 @@
 """Tests of real commands on Ray: signals, clusters that run already, and what is left afterwards."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -77,34 +80,45 @@ def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
     processes = wait_until_jobs_run(command, tmp_path / "world")
     command.kill()
     command.communicate()
-    assert not psutil.wait_procs(processes, timeout=30)[1]
+    assert not psutil.wait_procs(processes, timeout=120)[1]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Yield a folder with a short path, because Ray has sockets in it."""
+    path = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.mark.slow
-def test_a_running_cluster_is_joined_and_stays(tmp_path: Path) -> None:
+def test_a_running_cluster_is_joined_and_stays(tmp_path: Path, folder: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    ray = Path(sys.executable).with_name("ray")
+    script = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
     options = ["--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false", "--block"]
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp/ray-joined"}
+    environment = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder), "RAY_AUTH_MODE": "disabled"}
     with subprocess.Popen(
-        [str(ray), "start", *options], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", script, "start", *options],
+        env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     ) as head:
         try:
-            address = f"127.0.0.1:{port}"
             deadline = time.monotonic() + 120
-            while time.monotonic() < deadline:
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
+            while not (folder / "ray" / "ray_current_cluster").exists():
+                assert time.monotonic() < deadline
                 time.sleep(0.2)
-            for out in (tmp_path / "first", tmp_path / "second"):
-                command = start(out, SHORT, RAY_ADDRESS=address, RAY_TMPDIR="/tmp/ray-joined")
+            for number, address in enumerate(("", f"127.0.0.1:{port}")):
+                out = tmp_path / str(number)
+                command = start(out, SHORT, RAY_ADDRESS=address, **environment)
                 _, errors = command.communicate(timeout=200)
                 assert command.returncode == 0, errors
                 assert (out / "world.json").exists()
             assert head.poll() is None
+            logs = folder / "ray" / "session_latest" / "logs"
+            assert len(list(logs.glob("python-core-driver-*"))) == 2  # both commands were there
         finally:
             head.terminate()
             head.wait(60)

@@ -37,6 +37,15 @@ def test_queries_and_keys_are_turned_as_in_transformers() -> None:
     torch.testing.assert_close(actual.view(5, 3, HEADS, -1).permute(1, 2, 0, 3), expected[:, 0])
 
 
+def test_strip_without_tokens() -> None:
+    """A process that gets no samples of a batch computes on such a strip."""
+    nothing = random_qkv(0).requires_grad_()
+    rotation = Rotation.of_positions(torch.empty(0, dtype=torch.long), WIDTH // HEADS, torch.float32)
+    turned = rotate(nothing, rotation, WIDTH, parts=2)
+    turned.sum().backward()
+    assert turned.shape == (0, 3 * WIDTH)
+
+
 def test_gradients_are_those_of_the_rotation() -> None:
     rotation = Rotation.of_positions(torch.arange(4), WIDTH // HEADS, torch.float64)
     qkv = random_qkv(4, torch.float64).requires_grad_()

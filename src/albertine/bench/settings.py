@@ -109,6 +109,30 @@ class GradientBenchSettings(Settings):
 
 
 @dataclass(frozen=True)
+class GpuBenchSettings(Settings):
+    """Settings of `albertine bench gpu`."""
+
+    minutes: float = setting(
+        10.0, "Minutes of the measurements of all paths; checks take some more.", minimum=0.01, maximum=10_000
+    )
+    only: str = setting("", "Only paths whose name contains this text.")
+    dry: bool = setting(False, "Run the same code on the CPU, with a small model and few tokens.")
+    model: ModelSettings = setting(
+        MODEL_PRESETS["albert-base"], "The model, with random weights; demo in the dry form."
+    )
+
+
+@dataclass(frozen=True)
+class PlanBenchSettings(Settings):
+    """Settings of `albertine bench plan`."""
+
+    seconds: float = setting(
+        60.0, "Approximate seconds of each training run.", minimum=1.0, maximum=100_000.0
+    )
+    run: Literal["all", "1", "2", "3", "4", "5"] = setting("all", "Which of the five runs to measure.")
+
+
+@dataclass(frozen=True)
 class ScoreBenchSettings(Settings):
     """Settings of `albertine bench score`."""
 

@@ -10,8 +10,10 @@ from albertine.bench.settings import (
     ExitBenchSettings,
     ExportBenchSettings,
     FinetuneBenchSettings,
+    GpuBenchSettings,
     GradientBenchSettings,
     ModelBenchSettings,
+    PlanBenchSettings,
     RaceSettings,
     ScoreBenchSettings,
     ServeBenchSettings,
@@ -80,6 +82,29 @@ def bench_model(
     model.show_comparisons(model.measure_model(options.read_settings(ModelBenchSettings)), as_json=json)
 
 
+@bench.command(name="gpu")
+def bench_gpu(
+    *,
+    out: Path,
+    json: JsonFlag = False,
+    settings: Annotated[GpuBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Check every code path of a GPU against fp32 on the CPU, measure it, and write one report.
+
+    A path that fails is a line of the report; the others still run.
+
+    Example: albertine bench gpu --minutes 10 --out gpu-report
+
+    Args:
+        out: Folder for the report, gpu.json and gpu.txt.
+    """
+    from albertine.bench import gpu, gpu_report
+
+    report = gpu.measure_gpu(options.read_settings(GpuBenchSettings))
+    gpu_report.show_gpu_report(report, out, as_json=json)
+
+
 @bench.command(name="gradients")
 def bench_gradients(
     *,
@@ -96,6 +121,22 @@ def bench_gradients(
     gradients.show_gradients(
         gradients.measure_gradients(options.read_settings(GradientBenchSettings)), as_json=json
     )
+
+
+@bench.command(name="plan")
+def bench_plan(
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[PlanBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare the time and memory that `albertine plan` predicts for this machine with those of five runs.
+
+    Example: albertine bench plan --seconds 120
+    """
+    from albertine.bench import plan
+
+    plan.show_plans(plan.measure_plans(options.read_settings(PlanBenchSettings)), as_json=json)
 
 
 @bench.command(name="pretrain")

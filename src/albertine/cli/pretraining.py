@@ -16,6 +16,7 @@ from albertine.command import (
 )
 from albertine.errors import InputError
 from albertine.inference.settings import FillMaskSettings, ScoreSettings
+from albertine.plan.settings import PlanSettings
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.settings import SettingsSource
 
@@ -62,6 +63,27 @@ def _default_preset(options: CommonOptions) -> SettingsSource | None:
     if options.config is not None or "init_from" in options.overrides:
         return None
     return SettingsSource({"model": {"preset": "albertine-base"}})
+
+
+@app.command(group=PRETRAINING)
+def plan(
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[PlanSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Show what a run will take: time, memory, communication and money, on hardware that you name.
+
+    The settings are those of `albertine pretrain`; --config takes the settings.toml of a run, or a recipe.
+    With --hardware this, it measures this machine for about ten seconds.
+
+    Example: albertine plan --model albert-xlarge --tokens 10B --hardware "8 x H100" --price 2.50
+    """
+    from albertine.plan.plan import plan_training
+    from albertine.plan.show import show_plan
+
+    resolved_settings = options.read_settings(PlanSettings, _default_preset(options))
+    show_plan(plan_training(resolved_settings), as_json=json)
 
 
 @app.command(group=PRETRAINING)

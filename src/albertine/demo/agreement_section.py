@@ -25,8 +25,9 @@ def agreement_section(test: AgreementTest, names: Mapping[str, str]) -> Section:
     explanation = (
         "Minimal pairs: a held-out sentence, and the same sentence with one form that does not agree. The "
         "model, which was not trained for this, prefers the one with the higher pseudo-log-likelihood "
-        "(word-l2r). Each form is right in half of the pairs of its kind, so preferring the more frequent form "
-        "is no better than chance, 50%, the dashed line. The overall accuracy is the mean over the kinds."
+        "(word-l2r). Each form is right in half of the pairs of its kind, so a model that only knows which "
+        "form is more frequent is at chance, 50%, the dashed line. The overall accuracy is the mean over the "
+        "kinds."
     )
     limits = (
         "The pairs are made by rules, without a parser, and only where the next words leave no doubt. A few "

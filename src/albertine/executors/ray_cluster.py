@@ -22,6 +22,7 @@ from albertine import progress
 from albertine.errors import InputError, WorkError
 from albertine.executors.executor import POLL_SECONDS, JobT, ResultT, run_window
 from albertine.executors.ray_worker import JobFailure, JobSetup, run_job
+from albertine.interruptions import recent_interruption
 from albertine.processes import block_signals
 
 _MAX_LOSSES = 3  # of the workers of one job, after which the job itself is the likely cause
@@ -167,9 +168,11 @@ class RayCluster:
             max_pending = partial(self._max_pending, cores, gpus)
             for job, one in run_window(jobs, remote.submit, remote.wait, max_pending, in_order=in_order):
                 yield job, one.result
-        except BaseException:
+        except BaseException as error:
+            # Ray replaces what the handler of a signal raises by a plain KeyboardInterrupt.
+            interruption = recent_interruption() if isinstance(error, KeyboardInterrupt) else None
             remote.stop()
-            raise
+            raise interruption or error from None
 
     def close(self) -> None:
         """Leave the cluster; end it if this object has started it."""
@@ -203,8 +206,8 @@ class RayCluster:
             try:
                 ray.init(address or "local", **options)
             except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-                place = f"the Ray cluster at {address}" if address else "a local Ray cluster"
-                raise WorkError(f"--cluster ray: cannot use {place}: {error}") from None
+                advice = "; a cluster with tokens needs RAY_AUTH_MODE=token" if address else ""
+                raise WorkError(f"--cluster ray: {error}{advice}") from None
             finally:
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGTERM, handler)
@@ -232,19 +235,24 @@ class RayCluster:
 
 
 def running_cluster() -> str | None:
-    """Return the address of the cluster to join, HOST:PORT: that of the environment or of `ray start`."""
+    """Return the cluster to join: HOST:PORT of the environment, "auto" for that of `ray start`, or None."""
     address = os.environ.get("RAY_ADDRESS", "")
-    place = f"RAY_ADDRESS={address}"
-    if address in ("", "auto"):
-        file = Path(
-            os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray", "ray_current_cluster"
-        )
-        if not file.exists():
-            return None
-        address = file.read_text(encoding="utf-8").strip()
-        place = f"{file}: {address}"
     if address == "local":
         return None
+    if address not in ("", "auto"):
+        _check_answers(f"RAY_ADDRESS={address}", address)
+        return address
+    folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    file = Path(folder, "ray", "ray_current_cluster")
+    if not file.exists():
+        return None
+    address = file.read_text(encoding="utf-8").strip()
+    _check_answers(f"{file}: {address}", address)
+    return "auto"
+
+
+def _check_answers(place: str, address: str) -> None:
+    """Raise `InputError` unless something listens at an address; Ray would try for two minutes."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise InputError(f"{place}: expected HOST:PORT; run the command on a node of the cluster")
@@ -254,4 +262,3 @@ def running_cluster() -> str | None:
         raise InputError(
             f"{place}: no cluster answers ({error}); start it, or set RAY_ADDRESS=local to use this machine"
         ) from None
-    return address

@@ -123,7 +123,7 @@ def _finetune_in(
     """Fine-tune a model in a local folder; see `finetune`."""
     check_tracker_installed(settings.train.tracker)
     _check_output_folder(out)
-    with init_distributed(settings.device) as distributed:
+    with init_distributed(settings.device, settings.train.timeout_minutes) as distributed:
         if executor is not None and distributed.world_size > 1:
             raise InputError("--cluster: the runs of torchrun cannot be on a cluster; leave out one of both")
         source = None if model is None else str(model)

@@ -23,6 +23,7 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.settings import ModelSettings
 from albertine.tasks.registry import find_task
 from albertine.train.duration import check_has_steps
+from albertine.train.settings import OptimizerName
 
 S = TypeVar("S", bound=FinetuneSettings)
 
@@ -103,6 +104,11 @@ def scaled_learning_rate(defaults: TaskDefaults, width: int, batch_size: int) ->
     return float(f"{min(defaults.lr * batch_factor * width_factor, _MAX_LEARNING_RATE):.3g}")
 
 
+def default_optimizer(width: int) -> OptimizerName:
+    """Return the optimizer for a model's width."""
+    return "bert-adam" if width >= _PAPER_MIN_WIDTH else "adamw"
+
+
 def classifier_dropout(settings: FinetuneSettings) -> float:
     """Return the dropout before the last layer, the same for all tasks unless set."""
     return _CLASSIFIER_DROPOUT if settings.classifier_dropout is None else settings.classifier_dropout
@@ -151,7 +157,7 @@ def with_task_defaults(
     has_paper_width = model_settings.hidden_size >= _PAPER_MIN_WIDTH
     train_settings = replace(
         train,
-        optimizer=train.optimizer or ("bert-adam" if has_paper_width else "adamw"),
+        optimizer=train.optimizer or default_optimizer(model_settings.hidden_size),
         schedule=train.schedule or ("linear-from-start" if has_paper_width else "linear"),
         batch_size=batch_size,
         steps=steps,

@@ -32,7 +32,7 @@ from albertine.model.model import Model
 from albertine.settings.schema import display_value
 from albertine.train.assembly import assemble_trainer
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER, CheckpointStore
-from albertine.train.distributed import Distributed
+from albertine.train.distributed import Distributed, restart_wait_seconds
 from albertine.train.metrics_log import METRICS_FILE, held_out_scores, read_metrics
 from albertine.train.run_folder import has_checkpoints, run_lock
 from albertine.train.trainer import Trainer
@@ -47,6 +47,7 @@ _CHANGEABLE_SETTINGS = frozenset(
     {"data", "dev", "device", "seeds", "grid.lr", "grid.batch_size", "grid.dropout"}
     | {f"train.{key}" for key in ("micro_batch_tokens", "recompute", "compile", "kernels", "shard")}
     | {f"train.{key}" for key in ("tracker", "keep_checkpoints", "save_every", "save_minutes")}
+    | {"train.timeout_minutes"}
 )
 
 
@@ -102,7 +103,9 @@ def finetune_run(
     """
     rate_warning = learning_rate_warning(settings, data.task.name, data.model_settings)
     with ExitStack() as stack:
-        distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, _CHANGEABLE_SETTINGS)))
+        wait_seconds = restart_wait_seconds(settings.train.timeout_minutes)
+        lock = run_lock(run, settings, _CHANGEABLE_SETTINGS, wait_seconds)
+        distributed.run_on_main(lambda: stack.enter_context(lock))
         restarts = distributed.broadcast(_restart_count(run) if distributed.is_main else None)
         while True:
             trainer = build_trainer(

@@ -156,14 +156,8 @@ def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *,
     those of the vocabulary are not (`kernels/vocabulary_loss.py`).
     """
     value_bytes = BYTES_PER_VALUE[precision]
-    v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
-    # One layer keeps, of width h: its input; q, k and v; the output of attention; input and output of
-    # the first norm; input of the second norm. Of width f: input and output of the activation. And one
-    # fp32 number per token and head, the log-sum-exp of flash attention.
-    up_to_attention = value_bytes * (1 + 3 + 1) * h + 4 * model.heads
-    after_attention = value_bytes * ((1 + 1 + 1) * h + 2 * f)
-    if model.dropout:
-        after_attention += 2 * h  # two masks, one byte per value
+    v, e, h = model.vocab_size, model.embedding_size, model.hidden_size
+    up_to_attention, after_attention = layer_activation_bytes(model, precision)
     layer = up_to_attention + after_attention
     # The rest of the last layer runs for the masked tokens only, on a copy of the output of attention.
     last_layer = up_to_attention + MASKED_FRACTION * (value_bytes * h + after_attention)
@@ -180,6 +174,21 @@ def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *,
     probabilities = 4 * v if precision == "fp32" else (4 + 2) * v + 4 * e
     head = MASKED_FRACTION * (value_bytes * (h + 3 * e) + probabilities)
     return int(tokens * (layers + embedding + head))
+
+
+def layer_activation_bytes(model: ModelSettings, precision: Precision) -> tuple[float, float]:
+    """Estimate the bytes per token that a layer keeps for the backward pass: attention, and the rest.
+
+    A layer keeps, of width H: its input; q, k and v; the output of attention; input and output of the first
+    norm; input of the second norm. Of the width of the feed-forward network: input and output of the
+    activation. And one fp32 number per token and head, the log-sum-exp of flash attention.
+    """
+    value_bytes, h, f = BYTES_PER_VALUE[precision], model.hidden_size, model.effective_ffn_size
+    up_to_attention = value_bytes * (1 + 3 + 1) * h + 4 * model.heads
+    after_attention = value_bytes * ((1 + 1 + 1) * h + 2 * f)
+    if model.dropout:
+        after_attention += 2 * h  # two masks, one byte per value
+    return up_to_attention, after_attention
 
 
 def largest_batch_size(

@@ -63,7 +63,8 @@ class _Rotate(torch.autograd.Function):
 def _turned(values: Tensor, cos: Tensor, sin: Tensor, columns: int) -> Tensor:
     """Return values whose first columns are turned by angles."""
     pairs = cos.shape[-1]
-    halves = values[..., :columns].reshape(*values.shape[:-1], -1, 2, pairs)
+    # The number of heads is not -1, which would be ambiguous for a strip without tokens.
+    halves = values[..., :columns].reshape(*values.shape[:-1], columns // (2 * pairs), 2, pairs)
     first, second = halves.unbind(-2)
     cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
     result = torch.empty_like(values)

@@ -11,7 +11,7 @@ from albertine.pretrain.duration import with_measured_steps
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import load_init_checkpoint, resolved_settings
 from albertine.settings import ModelSettings, build_settings
-from albertine.train.distributed import init_distributed
+from albertine.train.distributed import init_distributed, restart_wait_seconds
 from albertine.train.metrics_log import METRICS_FILE
 from albertine.train.mirrored_run import mirrored_run
 from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock
@@ -23,6 +23,7 @@ CHANGEABLE_SETTINGS = frozenset(
     {"corpus", "device", "workers"}
     | {f"train.{key}" for key in ("micro_batch_tokens", "recompute", "compile", "kernels", "shard")}
     | {f"train.{key}" for key in ("save_every", "save_minutes", "keep_checkpoints", "tracker")}
+    | {"train.timeout_minutes"}
 )
 
 
@@ -45,13 +46,15 @@ def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
     """Pre-train a model in a local folder; see `pretrain`."""
     check_tracker_installed(settings.train.tracker)
     corpus = open_corpus(settings.corpus)
-    with init_distributed(settings.device) as distributed, ExitStack() as stack:
+    timeout_minutes = settings.train.timeout_minutes
+    with init_distributed(settings.device, timeout_minutes) as distributed, ExitStack() as stack:
         stored_model_settings = _stored_model_settings(run, settings)
         init_model = None if stored_model_settings else load_init_checkpoint(settings.init_from, corpus)
         init_settings = stored_model_settings or (init_model.settings if init_model else None)
         settings = with_measured_steps(run, settings, corpus, init_model, init_settings, distributed)
         settings = resolved_settings(settings, corpus, init_settings, distributed.world_size)
-        distributed.run_on_main(lambda: stack.enter_context(run_lock(run, settings, CHANGEABLE_SETTINGS)))
+        lock = run_lock(run, settings, CHANGEABLE_SETTINGS, restart_wait_seconds(timeout_minutes))
+        distributed.run_on_main(lambda: stack.enter_context(lock))
         trainer = build_trainer(run, settings, corpus, init_model, distributed)
         trainer.resume()
         if trainer.is_finished:

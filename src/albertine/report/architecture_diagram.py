@@ -7,6 +7,8 @@ from albertine.model.depth_plan import BlockIndices, depth_plan
 from albertine.settings import ModelSettings
 
 _MAX_BLOCKS = 6
+_BOX_LEFT, _BOX_RIGHT = 8, 320
+_BOX_CENTER = (_BOX_LEFT + _BOX_RIGHT) // 2
 _BOX_SPACING = 52  # from the top of one box to the top of the next
 
 
@@ -76,25 +78,26 @@ def _layer_labels(plan: tuple[BlockIndices, ...]) -> list[str]:
 
 def _box_svg(y: int, label: str, detail: str, css_class: str) -> str:
     return (
-        f'<rect class="{css_class}" x="40" y="{y}" width="280" height="38" rx="7"/>'
-        f'<text class="strong mid" x="180" y="{y + 17}">{escape(label)}</text>'
-        f'<text class="mid" x="180" y="{y + 32}">{escape(detail)}</text>'
+        f'<rect class="{css_class}" x="{_BOX_LEFT}" y="{y}" width="{_BOX_RIGHT - _BOX_LEFT}" '
+        'height="38" rx="7"/>'
+        f'<text class="strong mid" x="{_BOX_CENTER}" y="{y + 17}">{escape(label)}</text>'
+        f'<text class="mid" x="{_BOX_CENTER}" y="{y + 32}">{escape(detail)}</text>'
     )
 
 
 def _arrow_svg(y: int) -> str:
     """Return an arrow from the box below to the box that ends at `y`."""
     return (
-        f'<line class="flow" x1="180" y1="{y + 14}" x2="180" y2="{y + 5}"/>'
-        f'<path class="tip" d="M180 {y + 1} l-4 6 h8 z"/>'
+        f'<line class="flow" x1="{_BOX_CENTER}" y1="{y + 14}" x2="{_BOX_CENTER}" y2="{y + 5}"/>'
+        f'<path class="tip" d="M{_BOX_CENTER} {y + 1} l-4 6 h8 z"/>'
     )
 
 
 def _loop_svg(y: int, times: int) -> str:
     """Return an arrow from the top of a box back to its bottom, with the number of repetitions."""
     return (
-        f'<path class="flow" d="M320 {y + 9} h22 a7 7 0 0 1 7 7 v6 a7 7 0 0 1 -7 7 h-17"/>'
-        f'<path class="tip" d="M321 {y + 29} l7 -4 v8 z"/>'
+        f'<path class="flow" d="M{_BOX_RIGHT} {y + 9} h22 a7 7 0 0 1 7 7 v6 a7 7 0 0 1 -7 7 h-17"/>'
+        f'<path class="tip" d="M{_BOX_RIGHT + 1} {y + 29} l7 -4 v8 z"/>'
         f'<text class="strong" x="358" y="{y + 18}">{times} times,</text>'
         f'<text x="358" y="{y + 33}">same weights</text>'
     )

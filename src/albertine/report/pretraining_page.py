@@ -17,7 +17,7 @@ from albertine.report.architecture_diagram import architecture_diagram, architec
 from albertine.report.curves import PlottedRun, pretraining_charts
 from albertine.report.depth_slider import depth_slider, depth_slider_script
 from albertine.report.examples import fill_mask_html, segment_order_html
-from albertine.report.model_charts import ChartedModel, parameter_chart, transition_charts
+from albertine.report.model_charts import ChartedModel, transition_charts
 from albertine.report.nearest_sentences import nearest_sentences, nearest_sentences_html
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.report.weight_drawing import weight_drawing
@@ -70,13 +70,13 @@ def _matching_corpus(settings: PretrainSettings, pipeline: FillMaskPipeline) -> 
 
 
 def model_blocks(model: ModelSettings, output_label: str) -> list[str]:
-    """Return a diagram of the model, and its parameters next to a BERT of the same shape."""
+    """Return a diagram of the model, and its weights next to those of a BERT of the same shape."""
     bert, name = bert_of_same_shape(model), architecture_name(model)
     diagram = architecture_diagram(model, name, output_label)
     if bert == model:
         return [diagram]
     charted_models = [ChartedModel("this model", model, 1), ChartedModel("BERT of this shape", bert, 2)]
-    return [side_by_side([diagram, parameter_chart(charted_models)]), weight_drawing(charted_models)]
+    return [diagram, weight_drawing(charted_models)]
 
 
 def _key_figures(model: ModelSettings, metrics: Sequence[MetricsLine]) -> list[tuple[str, str]]:

@@ -3,12 +3,17 @@
 Each process computes a part of every batch; gradients and counts are summed over the
 processes. All processes apply the same updates to the same weights, so only the main
 process, rank 0, writes files and messages.
+
+If a process ends, freezes or cannot be reached, each of the others ends with one line, and `torchrun` can
+start them again, also with fewer processes: a checkpoint does not depend on their number.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -17,15 +22,24 @@ from torch import distributed as dist
 
 from albertine import progress
 from albertine.device import choose_device
-from albertine.errors import AlbertineError, RunStopped
+from albertine.errors import AlbertineError, RunStopped, WorkError
 
 T = TypeVar("T")
+
+DEFAULT_TIMEOUT_MINUTES = 10.0
+# Texts in the errors of gloo, which have no type of their own, and of torch about its store and NCCL.
+_TIMEOUT_SIGNS = ("timed out", "timeout")
+_LOST_PEER_SIGNS = ("/gloo/", "pair closure", "nccl")
 
 
 class FailedOnMainRank(RunStopped):
     """The main process failed and has printed its error."""
 
     already_shown = True
+
+
+class LostPeer(WorkError):  # noqa: N818  # what happened
+    """Another process has ended, is frozen or cannot be reached."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +150,15 @@ def broadcast_parameters(model: nn.Module, distributed: Distributed) -> None:
 
 
 @contextmanager
-def init_distributed(device: str) -> Iterator[Distributed]:
-    """Join the processes that `torchrun` has started; without `torchrun`, train in this process only."""
+def init_distributed(device: str, timeout_minutes: float = DEFAULT_TIMEOUT_MINUTES) -> Iterator[Distributed]:
+    """Join the processes that `torchrun` has started; without `torchrun`, train in this process only.
+
+    Raises `LostPeer` if one of the other processes ends, or does not respond in time.
+
+    Args:
+        device: name of the device.
+        timeout_minutes: minutes to wait for the other processes in each exchange.
+    """
     torch_device = choose_device(device)
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield Distributed(0, 1, torch_device)
@@ -146,10 +167,45 @@ def init_distributed(device: str) -> Iterator[Distributed]:
     if torch_device.type == "cuda":
         torch_device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(torch_device)
-    dist.init_process_group("nccl" if torch_device.type == "cuda" else "gloo")
-    if rank:
-        progress.set_quiet(True)
+    backend = "nccl" if torch_device.type == "cuda" else "gloo"
     try:
+        dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes))
+        if rank:
+            progress.set_quiet(True)
         yield Distributed(rank, world_size, torch_device)
+    except RuntimeError as error:
+        if problem := _peer_problem(error, timeout_minutes):
+            raise LostPeer(
+                f"rank {rank} of {world_size}: {problem}; run the same command again, which resumes from the "
+                "last checkpoint, unless torchrun does that"
+            ) from error
+        raise
     finally:
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _peer_problem(error: RuntimeError, timeout_minutes: float) -> str:
+    """Return what happened to another process, in words; empty if the error has another reason."""
+    text = str(error)
+    if not (isinstance(error, dist.DistError) or any(sign in text.lower() for sign in _LOST_PEER_SIGNS)):
+        return ""
+    if any(sign in text.lower() for sign in _TIMEOUT_SIGNS):
+        return (
+            f"another process did not respond for {timeout_minutes:g} minutes (train.timeout_minutes): it is "
+            "frozen, too slow or cut off"
+        )
+    peer = re.search(r"\[[\w.:]+\]:\d+", text)
+    return (
+        f"lost the connection to another process{f' at {peer[0]}' if peer else ''}, which has probably ended"
+    )
+
+
+def restart_wait_seconds(timeout_minutes: float) -> float:
+    """Return how long to wait for files that a process of an earlier start may still hold.
+
+    `torchrun` can start processes on one node while a process on another one, which no longer responds, is
+    still to be killed. The others wait meanwhile, so this is shorter than their timeout.
+    """
+    can_restart = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
+    return 30 * timeout_minutes if can_restart else 0.0

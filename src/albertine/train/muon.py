@@ -21,7 +21,7 @@ from albertine.train.sharding import full_tensor, shard_like
 _MOMENTUM = 0.95
 # Coefficients of a x + b x^3 + c x^5: as steep as possible at 0, while values near 1 stay near 1.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
-_NEWTON_SCHULZ_STEPS = 5
+NEWTON_SCHULZ_STEPS = 5
 # How far an update at learning rate 1 changes a hidden state. Because updates are scaled by this change
 # and not by the size of their elements, one learning rate fits every width; at width 256 the elements are
 # a fifth of those of AdamW's updates. See docs/decisions/muon-update-scale.md.
@@ -66,7 +66,7 @@ def orthogonalized(matrices: Tensor) -> Tensor:
     tall = matrices.shape[1] > matrices.shape[2]
     x: Tensor = matrices.mT if tall else matrices
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
-    for _ in range(_NEWTON_SCHULZ_STEPS):
+    for _ in range(NEWTON_SCHULZ_STEPS):
         square = torch.bmm(x, x.mT)
         polynomial = torch.baddbmm(square, square, square, beta=_B, alpha=_C)  # B s + C s s
         x = torch.baddbmm(x, polynomial, x, beta=_A)  # A x + (B s + C s s) x

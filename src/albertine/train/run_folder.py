@@ -51,18 +51,26 @@ _COMMAND_SETTINGS = {"corpus", "task"}  # of pre-training only, and of fine-tuni
 
 
 @contextmanager
-def run_lock(run: Path, settings: Settings, changeable: frozenset[str]) -> Iterator[None]:
+def run_lock(
+    run: Path, settings: Settings, changeable: frozenset[str], wait_seconds: float = 0
+) -> Iterator[None]:
     """Lock the folder of a run and write its settings.
 
-    The settings may differ from those in the newest checkpoint only in the `changeable` keys. A file of
-    the run that somebody removes while the block runs is a `WorkError`.
+    A file of the run that somebody removes while the block runs is a `WorkError`.
+
+    Args:
+        run: the folder.
+        settings: all settings of the run.
+        changeable: keys of settings that may differ from those in the newest checkpoint.
+        wait_seconds: how long to wait for another process that holds the lock.
     """
     _check_run_format(run)
     lock = run / CHECKPOINTS_FOLDER / _LOCK_FILE
     if run.exists() and not lock.exists() and not _is_unused(run):
         raise InputError(f"{run}: exists already and is not a run folder; name another folder or remove it")
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with file_lock(lock, f"{run}: another process is training there; wait for it, or name another folder"):
+    busy_message = f"{run}: another process is training there; wait for it, or name another folder"
+    with file_lock(lock, busy_message, wait_seconds):
         _remove_partial_files(run)
         _check_same_settings(run, settings, changeable)
         with atomic_file(run / SETTINGS_FILE) as file:

@@ -55,6 +55,12 @@ class TrainerSettings(Settings):
     shard: bool = setting(
         False, "Shard weights and optimizer state over the processes (FSDP2), which saves memory."
     )
+    timeout_minutes: float = setting(
+        10.0,
+        "Minutes after which a run of several processes fails because one does not respond.",
+        minimum=0.01,
+        maximum=1e6,
+    )
     seed: int = setting(0, "Random seed of weights and dropout.", minimum=0, maximum=LARGEST_EXACT_INTEGER)
     save_every: int | None = setting(
         None, "Steps between checkpoints, in addition to save_minutes.", minimum=1

@@ -30,6 +30,7 @@ SETTINGS_COMMANDS: Mapping[str, str] = MappingProxyType(
         "tokenizer-train": "tokenizer train text --out new --print-settings",
         "corpus-build": "corpus build text --tokenizer tokenizer --out new --print-settings",
         "pretrain": "pretrain --out new --print-settings",
+        "plan": "plan --hardware H100 --json",
         "finetune": "finetune run --out new --print-settings",
         "serve": "serve classify --print-settings",
         "demo": "demo --out new --print-settings",
@@ -47,6 +48,7 @@ _SETTINGS_OPTIONS: Mapping[str, str] = MappingProxyType(
         "evaluate": "--data reviews.csv",
         "probe": "--corpus corpus --tokens 100",
         "pretrain": "--corpus corpus",
+        "plan": "--model albert-tiny --tokens 1M --train.optimizer lamb",
         "finetune": "--task classify --data reviews.csv",
     }
 )

@@ -1,0 +1,184 @@
+"""Benchmark of `albertine plan`: five runs on this machine, predicted and measured.
+
+Each run is predicted, takes place, and is predicted again, each time in a process of its own; the
+prediction is the mean of both. So other work on the machine, which slows all three, matters less. The
+measured time is that of the whole call of `pretrain`, with its start, evaluations and checkpoints.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from albertine import progress
+from albertine.bench.settings import PlanBenchSettings
+from albertine.corpus.build import build_corpus
+from albertine.corpus.corpus import open_corpus
+from albertine.corpus.settings import CorpusSettings
+from albertine.device import peak_memory
+from albertine.executors.executor import JobT, ResultT
+from albertine.executors.process_pool import ProcessPool
+from albertine.plan.plan import TrainingPlan, plan_training
+from albertine.plan.settings import THIS_MACHINE, PlanSettings
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings
+from albertine.progress import format_bytes, format_duration
+from albertine.settings import SettingsSource, build_settings
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
+from albertine.world.settings import WorldSettings
+from albertine.world.write import write_world
+
+_STORIES, _VOCAB_SIZE = 1_000, 1_000
+_MIN_STEPS = 3
+_EVALUATIONS = 2
+_ADVICE = "free some memory, or choose another run with --run"
+
+# The five runs: settings of `albertine pretrain`, and what they try.
+RUNS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "demo, 128 tokens, Muon": {
+            "model": {"preset": "demo"},
+            "objective": {"max_length": "128"},
+            "train": {"batch_tokens": "4096"},
+        },
+        "albert-tiny, 512 tokens, AdamW": {
+            "model": {"preset": "albert-tiny"},
+            "train": {"batch_tokens": "16384", "optimizer": "adamw"},
+        },
+        "albertine-tiny, 128 tokens, growing depth": {
+            "model": {"preset": "albertine-tiny"},
+            "objective": {"max_length": "128"},
+            "train": {"batch_tokens": "4096"},
+        },
+        "albert-small, 128 tokens, LAMB, recomputation": {
+            "model": {"preset": "albert-small"},
+            "objective": {"max_length": "128"},
+            "train": {"batch_tokens": "4096", "optimizer": "lamb", "recompute": "true"},
+        },
+        "albert-base, 128 tokens, dropout": {
+            "model": {"preset": "albert-base", "dropout": "0.1"},
+            "objective": {"max_length": "128"},
+            "train": {"batch_tokens": "2048", "optimizer": "adamw"},
+        },
+    }
+)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run, predicted and measured.
+
+    Attributes:
+        name: what runs.
+        steps: its number of optimizer steps.
+        predicted_seconds: mean of the predictions before and after.
+        measured_seconds: seconds of the whole run.
+        predicted_bytes: memory of a training step, predicted.
+        measured_bytes: peak memory of the process, without what it held before the run.
+    """
+
+    name: str
+    steps: int
+    predicted_seconds: float
+    measured_seconds: float
+    predicted_bytes: int
+    measured_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """Predicted seconds, as a multiple of those measured."""
+        return self.predicted_seconds / self.measured_seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run under stable keys."""
+        return {**asdict(self), "ratio": self.ratio}
+
+
+def measure_plans(settings: PlanBenchSettings) -> Iterator[PlannedRun]:
+    """Yield each run as soon as it is measured."""
+    names = [name for number, name in enumerate(RUNS, 1) if settings.run in ("all", str(number))]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        with progress.quiet_output():
+            vocab_size = _build_corpus(folder)
+        for number, name in enumerate(progress.track(names, "Measuring", unit="runs")):
+            yield _measure_run(name, folder / "corpus", folder / str(number), vocab_size, settings.seconds)
+
+
+def _build_corpus(folder: Path) -> int:
+    """Build a corpus of the little world; return the size of its vocabulary."""
+    write_world(folder / "world", WorldSettings(stories=_STORIES, extra=0, other=0, train=0))
+    text = [str(folder / "world" / "text")]
+    build_tokenizer(text, folder / "tokenizer", TokenizerSettings(vocab_size=_VOCAB_SIZE))
+    build_corpus(text, folder / "tokenizer", folder / "corpus", CorpusSettings(held_out=0.1))
+    return len(open_corpus(folder / "corpus").tokenizer)
+
+
+@dataclass(frozen=True)
+class _RunJob:
+    """The settings of a run, and its folder."""
+
+    values: Mapping[str, Any]
+    run: Path
+
+
+def _measure_run(name: str, corpus: Path, run: Path, vocab_size: int, seconds: float) -> PlannedRun:
+    """Predict a run of about some seconds, train, and predict again."""
+    values: dict[str, Any] = {table: dict(keys) for table, keys in RUNS[name].items()}
+    values["model"]["vocab_size"] = str(vocab_size)
+    values["corpus"] = str(corpus)
+    before = _in_process(_predict, _RunJob(values, run))
+    steps = max(_MIN_STEPS, round(seconds / before.step.total))
+    values["train"] |= {"steps": str(steps), "evaluate_every": str(max(1, steps // _EVALUATIONS))}
+    measured_seconds, measured_bytes = _in_process(_train, _RunJob(values, run))
+    after = _in_process(_predict, _RunJob(values, run))
+    predicted = after.seconds * (before.step.total + after.step.total) / (2 * after.step.total)
+    return PlannedRun(name, steps, predicted, measured_seconds, after.memory.total, measured_bytes)
+
+
+def _in_process(function: Callable[[JobT], ResultT], job: JobT) -> ResultT:
+    """Return the result of a function that runs in a new process."""
+    ((_, result),) = ProcessPool(1).run(function, [job], advice=_ADVICE)
+    return result
+
+
+def _predict(job: _RunJob) -> TrainingPlan:
+    source = SettingsSource({**job.values, "hardware": THIS_MACHINE})
+    return plan_training(build_settings(PlanSettings, source))
+
+
+def _train(job: _RunJob) -> tuple[float, int]:
+    """Take the run; return its seconds and the memory that it took."""
+    device = torch.device("cpu")
+    before, started = peak_memory(device), time.perf_counter()
+    pretrain(job.run, build_settings(PretrainSettings, SettingsSource(job.values)))
+    return time.perf_counter() - started, peak_memory(device) - before
+
+
+def show_plans(runs: Iterator[PlannedRun], *, as_json: bool) -> None:
+    """Print the runs as a table or JSON."""
+    if as_json:
+        progress.print_json({"lines": [run.to_json() for run in runs]})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run")
+    for title in ("steps", "predicted", "measured", "ratio", "memory", "measured"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for run in runs:
+        table.add_row(
+            run.name,
+            f"{run.steps:,}",
+            format_duration(run.predicted_seconds),
+            format_duration(run.measured_seconds),
+            f"{run.ratio:.2f}",
+            format_bytes(run.predicted_bytes),
+            format_bytes(run.measured_bytes),
+        )
+    progress.result_console().print(table)

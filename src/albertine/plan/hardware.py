@@ -1,0 +1,118 @@
+"""The devices that can be planned with, from a table of public data sheets, `hardware.toml`."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from albertine.errors import InputError, did_you_mean
+from albertine.model.cost import Precision
+from albertine.plan.settings import THIS_MACHINE, parse_hardware
+from albertine.settings import PrecisionName
+from albertine.settings.schema import display_text
+
+_TABLE = Path(__file__).with_name("hardware.toml")
+
+
+@dataclass(frozen=True)
+class Device:
+    """The data sheet of a device; rates are peaks, in units without prefix.
+
+    Attributes:
+        name: its name.
+        flops: FLOP per second of matrix products, by precision; a precision that is missing is not fast.
+        memory: memory in bytes.
+        bandwidth: bytes per second from and to its memory.
+        link: bytes per second to the other devices of its node, in one direction.
+        node_devices: number of devices in a node.
+        network: bytes per second from one node to the others, in one direction.
+        keeps_attention_scores: whether attention scores are stored for the backward pass.
+        source: where the numbers are from.
+    """
+
+    name: str
+    flops: dict[str, float]
+    memory: float
+    bandwidth: float
+    link: float
+    node_devices: int
+    network: float
+    keeps_attention_scores: bool
+    source: str
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Devices of one kind that train together; the device is None for this machine.
+
+    Attributes:
+        count: number of devices.
+        device: the data sheet.
+    """
+
+    count: int
+    device: Device | None
+
+    @property
+    def link_rate(self) -> float:
+        """Bytes per second that a ring over all devices passes on, in one direction."""
+        assert self.device is not None
+        is_one_node = self.count <= self.device.node_devices
+        return self.device.link if is_one_node else min(self.device.link, self.device.network)
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "this machine" if self.device is None else f"{self.count:,} x {self.device.name}"
+
+
+@cache
+def known_devices() -> dict[str, Device]:
+    """Return the devices of the table by name."""
+    with _TABLE.open("rb") as file:
+        rows = tomllib.load(file)
+    return {
+        name: Device(
+            name,
+            {precision: row[precision] * 1e12 for precision in ("bf16", "fp32") if precision in row},
+            memory=row["memory"] * 1e9,
+            bandwidth=row["bandwidth"] * 1e9,
+            link=row["link"] * 1e9,
+            node_devices=row["node_devices"],
+            network=row["network"] * 1e9,
+            keeps_attention_scores=row.get("keeps_attention_scores", False),
+            source=row["source"],
+        )
+        for name, row in rows.items()
+    }
+
+
+def find_hardware(text: str) -> Hardware:
+    """Return the hardware of a text such as "8 x H100"; raise `InputError` if it is unknown."""
+    count, name = parse_hardware(text)
+    if _normalized(name) == THIS_MACHINE:
+        if count != 1:
+            raise InputError(f"--hardware {display_text(text)}: this is one device; leave the number out")
+        return Hardware(1, None)
+    devices = {_normalized(known): device for known, device in known_devices().items()}
+    device = devices.get(_normalized(name))
+    if device is None:
+        known = (THIS_MACHINE, *known_devices())
+        raise InputError(
+            f"--hardware {display_text(text)}: unknown device{did_you_mean(name, known)}; "
+            f"known: {', '.join(known)}"
+        )
+    return Hardware(count, device)
+
+
+def _normalized(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+def choose_precision_on(device: Device, name: PrecisionName) -> Precision:
+    """Return the precision of a run on a device; "auto" is bf16 where the device has it."""
+    if name == "auto":
+        return "bf16" if "bf16" in device.flops else "fp32"
+    if name not in device.flops:
+        raise InputError(f"--train.precision {name}: {device.name} does not support it; use fp32")
+    return name

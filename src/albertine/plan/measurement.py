@@ -1,0 +1,200 @@
+"""The time of a training step on this machine, from steps that it takes for about ten seconds.
+
+The steps are those of pre-training, on random tokens: forward and backward pass of a micro-batch, then the
+update. A run with more micro-batches per step, or a fine-tuning run with another head, is scaled by its
+FLOPs. So is a model that is too slow for a few steps in ten seconds: smaller micro-batches or fewer of its
+layers are measured.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import torch
+
+from albertine import progress
+from albertine.device import peak_flops, synchronized_time
+from albertine.model.cost import Precision
+from albertine.model.encoder import ComputeOptions
+from albertine.model.heads import MaskedLMTargets, PretrainingTargets
+from albertine.model.model import Model
+from albertine.model.parameter_counts import count_parameters
+from albertine.model.strip import Strip
+from albertine.plan.estimate import StepTime
+from albertine.plan.workload import Stage, Workload, pretraining_flops
+from albertine.pretrain.setup import PRETRAIN_HEAD
+from albertine.settings import ModelSettings
+from albertine.train.gradients import make_gradients
+from albertine.train.optimizers import Optimizers
+
+_SECONDS = 10.0
+_MIN_PASSES = 3  # that are timed in each stage, after one that prepares kernels
+_PASS_SHARE = 0.15  # of the seconds of a stage: the longest pass
+_GUESSED_EFFICIENCY = 0.4  # of the rate of matrix products, to choose how much to measure
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """What was measured.
+
+    Attributes:
+        token_seconds: seconds per token of forward and backward pass, for each stage of the run.
+        update_seconds: seconds of clipping and of the update of the optimizer.
+        note: what was measured, in words.
+    """
+
+    token_seconds: Sequence[float]
+    update_seconds: float
+    note: str
+
+    def step_time(self, workload: Workload) -> StepTime:
+        """Return the time of a step, on average over the run."""
+        passes = sum(
+            stage.share * seconds for stage, seconds in zip(workload.stages, self.token_seconds, strict=True)
+        )
+        return StepTime(workload.step_tokens * passes, self.update_seconds, communication=0.0)
+
+
+def measure_step(
+    workload: Workload, device: torch.device, precision: Precision, micro_batch_tokens: int
+) -> MeasuredStep:
+    """Measure forward and backward passes and updates for about ten seconds.
+
+    Args:
+        workload: the run.
+        device: the device.
+        precision: precision of the matrix products.
+        micro_batch_tokens: tokens of a micro-batch of the run.
+    """
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    progress.print_message("measuring this machine for about ten seconds")
+    started = time.monotonic()
+    rate = _GUESSED_EFFICIENCY * peak_flops(dtype, device)
+    seconds = _SECONDS / len(workload.stages)
+    trials = [_make_trial(workload, stage, micro_batch_tokens, rate * seconds) for stage in workload.stages]
+    deepest = max(trial.depths[-1] for trial in trials)
+    model_settings = replace(workload.model, layers=_divisible(workload.model, deepest))
+    measured = _TrainingModel(workload, model_settings, device, dtype)
+    token_seconds = []
+    update_seconds: list[float] = []
+    for stage, trial in zip(workload.stages, trials, strict=True):
+        pass_seconds, updates = measured.time_passes(trial, seconds)
+        token_seconds.append(pass_seconds / trial.tokens * stage.flops / trial.flops)
+        update_seconds += updates
+    # The update takes time in proportion to the parameters.
+    parameters = count_parameters(workload.model).total / count_parameters(model_settings).total
+    note = f"measured here for {time.monotonic() - started:.0f} s, {_device_name(device)}"
+    if model_settings.layers < workload.model.layers:
+        note += f", with {model_settings.layers} of {workload.model.layers} layers"
+    return MeasuredStep(token_seconds, median(update_seconds) * parameters, note)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A micro-batch to measure.
+
+    Attributes:
+        sequences: number of sequences.
+        length: tokens of each.
+        masked_fraction: fraction of the tokens to predict.
+        depths: numbers of layers after which the head predicts.
+        flops: FLOPs per token of forward and backward pass.
+    """
+
+    sequences: int
+    length: int
+    masked_fraction: float
+    depths: tuple[int, ...]
+    flops: float
+
+    @property
+    def tokens(self) -> int:
+        return self.sequences * self.length
+
+
+def _make_trial(workload: Workload, stage: Stage, micro_batch_tokens: int, stage_flops: float) -> _Trial:
+    """Return the micro-batch that is measured for a stage: that of the run, if there is time for it."""
+    sequences = max(1, micro_batch_tokens // stage.length)
+    affordable = stage_flops * _PASS_SHARE / (stage.flops * stage.length)
+    depths = stage.depths
+    if affordable < 1:
+        deepest = max(1, math.floor(depths[-1] * affordable))
+        depths = (*(depth for depth in depths if depth < deepest), _divisible(workload.model, deepest))
+    sequences = max(1, min(sequences, int(affordable)))
+    flops = pretraining_flops(workload.model, stage.length, depths, recompute=workload.train.recompute)
+    return _Trial(sequences, stage.length, stage.masked_fraction, depths, flops)
+
+
+def _divisible(model: ModelSettings, layers: int) -> int:
+    """Return the smallest number of layers, at least that given, that the groups of the model divide."""
+    return model.groups * math.ceil(layers / model.groups)
+
+
+class _TrainingModel:
+    """A model with random weights, its gradients and its optimizers.
+
+    Attributes:
+        model: the model, on its device.
+    """
+
+    def __init__(self, workload: Workload, model: ModelSettings, device: torch.device, dtype: torch.dtype):
+        train = workload.train
+        self.model, self._device = Model(model, PRETRAIN_HEAD), device
+        self.model.configure(ComputeOptions(dtype, train.recompute, train.compile, train.kernels))
+        self.model.to(device).train()
+        self._optimizers, self._gradients = Optimizers(self.model, train, dtype), make_gradients(self.model)
+
+    def time_passes(self, trial: _Trial, seconds: float) -> tuple[float, list[float]]:
+        """Return the median seconds of a forward and backward pass, and the seconds of each update."""
+        strip, targets = self._random_batch(trial)
+        passes: list[float] = []
+        updates: list[float] = []
+        self._pass(trial, strip, targets)
+        self._update()
+        started = time.monotonic()
+        while len(passes) < _MIN_PASSES or time.monotonic() - started < seconds:
+            passes.append(self._timed(lambda: self._pass(trial, strip, targets)))
+            if sum(updates) <= sum(passes):  # an update may take longer than many passes
+                updates.append(self._timed(self._update))
+        return median(passes), updates
+
+    def _timed(self, function: Callable[[], None]) -> float:
+        started = synchronized_time(self._device)
+        function()
+        return synchronized_time(self._device) - started
+
+    def _pass(self, trial: _Trial, strip: Strip, targets: PretrainingTargets) -> None:
+        if len(trial.depths) == 1:
+            outputs = [self.model(strip, targets, depth=trial.depths[0])]
+        else:
+            outputs = self.model.exit_outputs(strip, targets, trial.depths)
+        sum(output.loss for output in outputs).backward()
+
+    def _update(self) -> None:
+        """Take an optimizer step that changes no weight, as the trainer does."""
+        self._gradients.clip(float(self._gradients.norm()), 1e-6)
+        self._optimizers.step(0.0)
+        self._gradients.zero()
+
+    def _random_batch(self, trial: _Trial) -> tuple[Strip, PretrainingTargets]:
+        generator = torch.Generator().manual_seed(0)
+        shape = (trial.sequences, trial.length)
+        tokens = torch.randint(5, self.model.settings.vocab_size, shape, generator=generator)
+        masked = torch.arange(1.0, trial.tokens, 1 / trial.masked_fraction).long()
+        pair_labels = torch.randint(0, 2, (trial.sequences,), generator=generator)
+        strip = Strip.from_padded(tokens)
+        targets = PretrainingTargets(MaskedLMTargets(masked, strip.tokens[masked]), pair_labels)
+        return strip.to(self._device), _to_device(targets, self._device)
+
+
+def _to_device(targets: PretrainingTargets, device: torch.device) -> PretrainingTargets:
+    masked = MaskedLMTargets(targets.masked.indices.to(device), targets.masked.labels.to(device))
+    return PretrainingTargets(masked, targets.pair_labels.to(device))
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU, {torch.get_num_threads()} threads"

@@ -1,0 +1,221 @@
+"""What a run computes: its model, its steps, and the operations of a token, whatever the hardware."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+
+from albertine.errors import InputError
+from albertine.finetune.paper_defaults import default_optimizer, task_defaults
+from albertine.interop.hub import locate_checkpoint
+from albertine.interop.transformers_config import checkpoint_model_settings
+from albertine.model.cost import MASKED_FRACTION, count_flops, prediction_flops
+from albertine.model.model import Model
+from albertine.plan.settings import PlanSettings, parse_tokens
+from albertine.pretrain.curriculum import CURRICULUM_KEYS, GROW, growing_depth
+from albertine.pretrain.settings import PretrainSettings
+from albertine.pretrain.setup import PRETRAIN_HEAD
+from albertine.settings import HeadSettings, ModelSettings, SettingError
+from albertine.tasks.registry import find_task
+from albertine.train.duration import check_has_steps
+from albertine.train.settings import PretrainTrainSettings
+
+_BACKWARD = 2  # a backward pass takes twice the operations of the forward pass
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a run in which all steps cost the same.
+
+    Attributes:
+        share: fraction of the steps.
+        length: tokens per sequence.
+        masked_fraction: fraction of the tokens to predict in pre-training.
+        depths: numbers of layers after which the head is trained; the last is that of the model.
+        flops: FLOPs per token of forward and backward pass.
+    """
+
+    share: float
+    length: int
+    masked_fraction: float
+    depths: tuple[int, ...]
+    flops: float
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A run to plan.
+
+    Attributes:
+        name: what it is, such as "pre-training".
+        model: settings of the encoder.
+        head: settings of the head.
+        train: settings of the training, of which the optimizer, precision, memory and micro-batch matter.
+        stages: the stages; their shares sum to 1.
+        steps: number of optimizer steps.
+        step_tokens: tokens per step, over all devices.
+        unit_tokens: tokens of the longest example, which is not divided over micro-batches.
+        evaluated_tokens: tokens in all evaluations together.
+    """
+
+    name: str
+    model: ModelSettings
+    head: HeadSettings
+    train: PretrainTrainSettings
+    stages: Sequence[Stage]
+    steps: int
+    step_tokens: int
+    unit_tokens: int
+    evaluated_tokens: int
+
+    @property
+    def is_pretraining(self) -> bool:
+        """Whether it is pre-training, not fine-tuning."""
+        return self.head == PRETRAIN_HEAD
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens trained on."""
+        return self.steps * self.step_tokens
+
+    @property
+    def flops_per_token(self) -> float:
+        """Mean FLOPs per token over the run."""
+        return sum(stage.share * stage.flops for stage in self.stages)
+
+
+def make_workload(settings: PlanSettings) -> Workload:
+    """Return the run that settings describe."""
+    settings = _with_checkpoint_model(settings)
+    if settings.finetune is not None:
+        return _finetuning_workload(settings, settings.finetune)
+    return _pretraining_workload(settings)
+
+
+def _with_checkpoint_model(settings: PlanSettings) -> PlanSettings:
+    """Return the settings with the model of the checkpoint to start from, unless they have one."""
+    has_model = any(key.startswith("model.") for key in settings.explicit_keys)
+    if settings.init_from is None or has_model:
+        return settings
+    folder = locate_checkpoint(settings.init_from, weights=False)
+    return replace(settings, model=checkpoint_model_settings(folder))
+
+
+def _pretraining_workload(settings: PlanSettings) -> Workload:
+    settings = _with_steps(settings)
+    train, model = settings.train, settings.model
+    stages = list(_pretraining_stages(settings))
+    longest = max(stage.length for stage in stages)
+    if longest > model.max_length:
+        raise InputError(
+            f"samples of {longest} tokens: the model takes at most {model.max_length}; "
+            "reduce --objective.max-length, or raise --model.max-length"
+        )
+    if max(stage.depths[-1] for stage in stages) > model.layers:
+        raise InputError(
+            f'--curriculum.depth "{settings.curriculum.depth}": the model has only {model.layers} layers; '
+            "raise --model.layers, or lower the depths"
+        )
+    return Workload(
+        "pre-training",
+        model,
+        PRETRAIN_HEAD,
+        train,
+        stages,
+        steps=train.steps,
+        step_tokens=train.batch_tokens,
+        unit_tokens=longest,
+        # One evaluation is before the first step.
+        evaluated_tokens=train.evaluation_tokens * (1 + train.steps // train.evaluation_interval),
+    )
+
+
+def _with_steps(settings: PlanSettings) -> PlanSettings:
+    """Return the settings with the number of steps, length of samples and stages of depth of the run."""
+    train, model, explicit_keys = settings.train, settings.model, settings.explicit_keys
+    if settings.tokens is not None:
+        # The warm-up of the settings may be longer than this run; it costs nothing of its own.
+        steps = math.ceil(parse_tokens(settings.tokens) / train.batch_tokens)
+        train = replace(train, steps=steps, minutes=None, warmup=None)
+    check_has_steps(train)
+    objective, curriculum = settings.objective, settings.curriculum
+    if "objective.max_length" not in explicit_keys:
+        objective = replace(objective, max_length=min(objective.max_length, model.max_length))
+    if curriculum.depth == GROW:
+        depth = growing_depth(model.layers, train.steps) if model.shares_all_layers else None
+        curriculum = replace(curriculum, depth=depth)
+    return replace(settings, train=train, objective=objective, curriculum=curriculum)
+
+
+def _pretraining_stages(settings: PretrainSettings) -> Sequence[Stage]:
+    """Return the stages of a curriculum."""
+    starts = {0.0, 1.0}
+    for key in CURRICULUM_KEYS:
+        curriculum = settings.curriculum.stages(key)
+        starts |= set(curriculum.starts) if curriculum else set()
+    stages = []
+    for start, end in pairwise(sorted(starts)):
+        step = min(settings.train.steps - 1, math.ceil(start * settings.train.steps))
+        objective, depths = settings.objective_at(step), settings.exit_depths_at(step)
+        flops = pretraining_flops(
+            settings.model, objective.max_length, depths, recompute=settings.train.recompute
+        )
+        stages.append(Stage(end - start, objective.max_length, objective.mlm_probability, depths, flops))
+    return stages
+
+
+def pretraining_flops(
+    model: ModelSettings, length: int, depths: tuple[int, ...], *, recompute: bool
+) -> float:
+    """Return the FLOPs per token of forward and backward pass, with the head after each of some depths."""
+    flops = count_flops(replace(model, layers=depths[-1]), length)
+    more_heads = (1 + _BACKWARD) * (len(depths) - 1) * flops.heads_per_token
+    if recompute:
+        return flops.training_with_recomputation_per_token + more_heads
+    return flops.training_per_token + more_heads
+
+
+def _finetuning_workload(settings: PlanSettings, task_name: str) -> Workload:
+    """Return fine-tuning on a task with the paper's settings, scaled to the number of examples."""
+    try:
+        task, defaults = find_task(task_name), task_defaults(task_name)
+    except InputError as error:
+        raise InputError(str(error).replace("--task", "--finetune", 1)) from None
+    # A head with a number per prediction has one label; so has one whose labels come from the data.
+    head = HeadSettings(kind=task.task_type.head_kind, labels=max(1, len(task.labels)))
+    model = replace(settings.model, dropout=defaults.dropout, attention_dropout=defaults.dropout)
+    is_given = "objective.max_length" in settings.explicit_keys
+    longest = min(settings.objective.max_length if is_given else defaults.max_length, model.max_length)
+    length = longest if settings.example_tokens is None else settings.example_tokens
+    if length > longest:
+        problem = f"must be at most the maximum length, {longest}"
+        raise SettingError("example_tokens", length, problem, ("objective.max_length",))
+    examples = settings.examples or defaults.num_train_examples
+    batch_size = defaults.scaled_batch_size(examples)
+    steps = defaults.scaled_steps(examples, batch_size)
+    sequences = untrained(model, head).head.sequences_per_prediction
+    flops = (1 + _BACKWARD) * prediction_flops(model, head, length, model.layers) / length
+    if settings.train.recompute:
+        flops += flops / (1 + _BACKWARD)
+    optimizer = settings.train.optimizer
+    if "train.optimizer" not in settings.explicit_keys:
+        optimizer = default_optimizer(model.hidden_size)
+    return Workload(
+        f"fine-tuning on {task.name}",
+        model,
+        head,
+        replace(settings.train, optimizer=optimizer),
+        [Stage(1.0, length, MASKED_FRACTION, (model.layers,), flops)],
+        steps=steps,
+        step_tokens=batch_size * sequences * length,
+        unit_tokens=sequences * longest,
+        evaluated_tokens=0,
+    )
+
+
+def untrained(model: ModelSettings, head: HeadSettings) -> Model:
+    """Return a model whose weights have shapes but no values."""
+    with torch.device("meta"):
+        return Model(model, head, seed=None)

@@ -1,0 +1,113 @@
+"""Tests of the GPU benchmark, in its dry form on the CPU."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from albertine.bench import gpu, gpu_paths
+from albertine.bench.gpu_paths import PATHS, GpuPath, PathJob, run_path
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.errors import ExitStatus
+from albertine.settings import MODEL_PRESETS
+
+
+def make_job(path: GpuPath) -> PathJob:
+    return PathJob(path, MODEL_PRESETS["demo"], "cpu", (1, 5), (3, 4), 0.0)
+
+
+def read_report(folder: Path) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = json.loads((folder / "gpu.json").read_text())["lines"]
+    return lines
+
+
+def test_dry_form_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["bench", "gpu", "--dry", "--only", "forward, variable", "--out", str(tmp_path)]
+    assert run_command(app, command) == ExitStatus.DONE
+    [line] = read_report(tmp_path)
+    assert line["precision"] == "bf16"
+    assert 0 < line["error"] < line["tolerance"]
+    assert line["ms"] > 0
+    text = (tmp_path / "gpu.txt").read_text()
+    assert "forward, variable-length attention" in text
+    assert "forward, variable-length attention" in capsys.readouterr().out
+
+
+def test_communication_is_checked(tmp_path: Path) -> None:
+    command = ["bench", "gpu", "--dry", "--only", "communication", "--out", str(tmp_path)]
+    assert run_command(app, command) == ExitStatus.DONE
+    [line] = read_report(tmp_path)
+    assert line["name"] == "gloo, 2 processes"
+    assert line["ms"] > 0
+
+
+@pytest.mark.slow  # compiles
+def test_all_paths_in_the_dry_form(tmp_path: Path) -> None:
+    assert run_command(app, ["bench", "gpu", "--dry", "--out", str(tmp_path)]) == ExitStatus.DONE
+    lines = read_report(tmp_path)
+    assert [line["name"] for line in lines] == [*(path.name for path in PATHS), "gloo, 2 processes"]
+    assert all(line["error"] <= line["tolerance"] for line in lines)
+
+
+@pytest.mark.parametrize("work", ["forward", "training", "optimizer"])
+def test_a_wrong_result_is_a_failure(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of the checked side differ by 1% from those of the reference."""
+    path = replace(next(path for path in PATHS if path.work == work), kernels=True)
+    assert run_path(make_job(path)).failure == ""
+    calls = 0
+    original = gpu_paths._updates if work == "optimizer" else gpu_paths._random_batch
+
+    def wrong(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if work == "optimizer":
+            return [value * (1.01 if calls == 1 else 1) for value in original(*arguments)]
+        strip, targets = original(*arguments)
+        if calls == 2:  # the first call is the reference
+            strip = replace(strip, tokens=strip.tokens.flip(0))
+        return strip, targets
+
+    monkeypatch.setattr(gpu_paths, original.__name__, wrong)
+    result = run_path(make_job(path))
+    assert "is larger than" in result.failure
+    assert result.ms is None
+
+
+def test_an_error_is_a_failure_and_other_paths_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head size that does not exist raises an error; in a process of its own, so no patch can reach it."""
+    bad = replace(make_job(PATHS[0]), check_lengths=(10_000,))  # longer than the model's positions
+    jobs = [make_job(PATHS[0]), bad, make_job(PATHS[1])]
+    results = list(gpu._run_paths(jobs))
+    assert [bool(result.failure) for result in results] == [False, True, False]
+    assert [result.precision for result in results] == ["fp32", "fp32", "bf16"]
+
+
+def test_failures_give_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(jobs: list[PathJob]) -> Any:
+        for job in jobs:
+            yield run_path(replace(job, check_lengths=(10_000,)))
+
+    monkeypatch.setattr(gpu, "_run_paths", failing)
+    command = ["bench", "gpu", "--dry", "--only", "forward, variable", "--out", str(tmp_path)]
+    assert run_command(app, command) == ExitStatus.FAILED
+    assert "1 of 1 paths failed" in capsys.readouterr().err
+    assert read_report(tmp_path)[0]["failure"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["bench", "gpu", "--out", str(tmp_path / "new")]) == ExitStatus.BAD_INPUT
+    assert "--dry runs the same code" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_path_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["bench", "gpu", "--dry", "--only", "fp8", "--out", str(tmp_path / "new")]
+    assert run_command(app, command) == ExitStatus.BAD_INPUT
+    assert 'only "fp8"' in capsys.readouterr().err

@@ -1,0 +1,394 @@
+"""Tests of `albertine plan`: settings, arithmetic of data sheets, the paper's times, and this machine."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import albertine
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.errors import InputError
+from albertine.plan import measurement
+from albertine.plan.hardware import find_hardware, known_devices
+from albertine.plan.plan import TrainingPlan, plan_training
+from albertine.plan.settings import PlanSettings, parse_hardware, parse_tokens
+from albertine.plan.workload import Stage, make_workload
+from albertine.settings import MODEL_PRESETS, SettingError, build_settings, read_settings_file
+from albertine.settings.sources import SettingsSource
+from albertine.train.muon import NEWTON_SCHULZ_STEPS
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+def settings(**values: Any) -> PlanSettings:
+    return build_settings(PlanSettings, SettingsSource(values))
+
+
+def plan(model: str, hardware: str, **values: Any) -> TrainingPlan:
+    return plan_training(settings(model={"preset": model}, hardware=hardware, **values))
+
+
+# The texts of settings.
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("10B", 10**10), ("300M", 3 * 10**8), ("1.5b", 1_500_000_000), ("4,000", 4000), ("2 K", 2000), ("7", 7)],
+)
+def test_tokens_are_parsed(text: str, tokens: int) -> None:
+    assert parse_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    "text", ["", "B", "-1", "0", "1e9", "ten", "10 GB", "nan", "9999999T", "1.B", "\u0663"]
+)
+def test_other_texts_are_no_tokens(text: str) -> None:
+    with pytest.raises(SettingError, match="tokens"):
+        parse_tokens(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "name"),
+    [
+        ("8 x H100", 8, "H100"),
+        ("8xh100", 8, "H100"),
+        ("rtx-4090", 1, "RTX 4090"),
+        ("2 * tpu v3 CORE", 2, "TPU v3 core"),
+    ],
+)
+def test_hardware_is_found(text: str, count: int, name: str) -> None:
+    hardware = find_hardware(text)
+    assert hardware.device
+    assert (hardware.count, hardware.device.name) == (count, name)
+
+
+def test_this_machine_is_one_device() -> None:
+    assert find_hardware("this").device is None
+    with pytest.raises(InputError, match="leave the number out"):
+        find_hardware("2 x this")
+
+
+@pytest.mark.parametrize("text", ["0 x H100", "", "   "])
+def test_other_texts_are_no_hardware(text: str) -> None:
+    with pytest.raises(SettingError, match="hardware"):
+        parse_hardware(text)
+
+
+def test_every_device_has_a_plausible_data_sheet() -> None:
+    for device in known_devices().values():
+        assert device.source
+        assert device.flops["fp32"] <= device.flops.get("bf16", device.flops["fp32"]) <= 3e15
+        assert 1e10 < device.memory < 1e12 < device.memory * 1000
+        assert device.network <= device.link * device.node_devices
+        assert device.link <= device.bandwidth
+
+
+def test_the_documentation_has_the_table() -> None:
+    page = (RECIPES.parent / "docs" / "plan.md").read_text(encoding="utf-8")
+    for device in known_devices().values():
+        row = next(line for line in page.splitlines() if line.startswith(f"| {device.name} |"))
+        cells = [cell.strip().replace(",", "") for cell in row.strip("|").split("|")][1:]
+        bf16, fp32, memory, bandwidth, link, node_devices, network = (
+            float("nan" if cell == "-" else cell) for cell in cells
+        )
+        assert device.flops.get("bf16", float("nan")) == pytest.approx(bf16 * 1e12, nan_ok=True)
+        assert device.flops["fp32"] == pytest.approx(fp32 * 1e12)
+        rates = (device.memory, device.bandwidth, device.link, device.network)
+        assert rates == pytest.approx([value * 1e9 for value in (memory, bandwidth, link, network)])
+        assert device.node_devices == node_devices
+
+
+# The arithmetic of data sheets.
+
+
+def test_a_plan_agrees_with_arithmetic_by_hand() -> None:
+    """BERT-large on eight H100: counted from its widths, with nothing of the code's own counts."""
+    vocab, hidden, layers, length, tokens = 30_000, 1024, 24, 512, 2**20
+    layer = 12 * hidden**2 + 13 * hidden
+    parameters = (vocab + 512 + 2) * hidden + 2 * hidden + layers * layer
+    parameters += (hidden**2 + hidden) + (hidden**2 + hidden) + 2 * hidden + vocab + (2 * hidden + 2)
+    forward = layers * (24 * hidden**2 + 4 * length * hidden)
+    result = plan("bert-large", "8 x H100", tokens="1B", train={"batch_tokens": tokens, "optimizer": "adamw"})
+    assert result.parameters == parameters
+    assert result.workload.steps == 954
+    assert result.memory.weights == 6 * parameters
+    assert result.memory.gradients + result.memory.optimizer == 12 * parameters
+    assert result.sent_bytes == pytest.approx(2 * 7 / 8 * 4 * parameters)
+    assert result.step.communication == pytest.approx(result.sent_bytes / 450e9)
+    assert result.step.update == pytest.approx(parameters * (28 + 16) / 3350e9)
+    # The last layer is not complete for every token; the head of masked tokens costs about as much.
+    products = 3 * forward * tokens / 8 / (989.4e12 * 0.5)
+    assert products < result.step.passes < 1.6 * products
+    assert result.training_seconds == pytest.approx(954 * result.step.total)
+
+
+def test_muon_orthogonalizes_and_keeps_one_moment() -> None:
+    adamw, muon = (plan("bert-base", "H100", train={"optimizer": name}) for name in ("adamw", "muon"))
+    matrices = 12 * 12 * 768**2 + 2 * 768**2  # of the layers, the pooler and the head
+    assert adamw.memory.optimizer - muon.memory.optimizer == 4 * matrices
+    square = 2 * 3 * 768**3  # three products
+    wide = 2 * (2 * 768**2 * 3072 + 768**3)
+    flops = NEWTON_SCHULZ_STEPS * (12 * (4 * square + 2 * wide) + 2 * square)
+    traffic = matrices * (56 + 16) + (muon.parameters - matrices) * (28 + 16)
+    assert muon.step.update == pytest.approx(flops / (989.4e12 * 0.5) + traffic / 3350e9)
+
+
+def test_more_devices_take_less_time_and_send_more() -> None:
+    one, eight, many = (plan("bert-base", f"{count} x H100") for count in (1, 8, 64))
+    assert one.step.communication == 0
+    assert one.step.passes == pytest.approx(8 * eight.step.passes)
+    assert 0 < eight.step.communication_share < many.step.communication_share < 1
+    assert many.step.communication > eight.step.communication * 450 / 400  # the network is slower
+
+
+def test_sharing_parameters_saves_communication_and_no_passes() -> None:
+    albert, bert = plan("albert-large", "8 x H100"), plan("bert-large", "8 x H100")
+    assert bert.sent_bytes / albert.sent_bytes == pytest.approx(bert.parameters / albert.parameters)
+    assert bert.parameters > 15 * albert.parameters
+    assert albert.step.passes == pytest.approx(bert.step.passes, rel=0.2)
+
+
+def test_the_largest_micro_batch_fits_and_one_more_example_does_not() -> None:
+    result = plan("albert-xlarge", "8 x H100", train={"batch_tokens": 2**22})
+    per_token = result.memory.activations / result.micro_batch_tokens
+    fixed = result.memory.total - result.memory.activations
+    usable = 0.9 * 80e9
+    assert fixed + per_token * result.largest_micro_batch <= usable
+    assert fixed + per_token * (result.largest_micro_batch + 512) > usable
+    assert result.largest_micro_batch_recomputed > 3 * result.largest_micro_batch
+    assert result.micro_batches * result.micro_batch_tokens >= 2**22 / 8
+
+
+def test_recomputation_saves_memory_and_takes_time() -> None:
+    kept, recomputed = (
+        plan("albert-large", "A100", train={"recompute": value}) for value in ("false", "true")
+    )
+    assert recomputed.memory.activations < kept.memory.activations / 3
+    assert 1.15 < recomputed.step.passes / kept.step.passes < 4 / 3
+
+
+def test_sharding_saves_the_state_of_the_optimizer() -> None:
+    whole, sharded = (plan("bert-large", "8 x A100", train={"shard": value}) for value in ("false", "true"))
+    assert sharded.memory.optimizer == pytest.approx(whole.memory.optimizer / 8, rel=1e-6)
+
+
+def test_fewer_layers_and_short_samples_cost_less() -> None:
+    constant = plan("albert-base", "H100", train={"steps": "10000"})
+    short = plan("albert-base", "H100", train={"steps": "10000"}, curriculum={"length": "128, 512 from 0.9"})
+    growing = plan("albert-base", "H100", train={"steps": "10000"}, curriculum={"depth": "6, 12 from 0.5"})
+    saved = constant.workload.flops_per_token - short.workload.flops_per_token
+    assert saved == pytest.approx(0.9 * 3 * 12 * 4 * (512 - 128) * 768, rel=0.01)
+    saved = constant.workload.flops_per_token - growing.workload.flops_per_token
+    assert saved == pytest.approx(0.5 * 3 * 6 * (24 * 768**2 + 4 * 512 * 768), rel=0.01)
+    assert growing.seconds < short.seconds < constant.seconds
+
+
+def test_price_counts_every_device() -> None:
+    result = plan("albert-base", "4 x A100", tokens="1B", price="2.5")
+    assert result.cost == pytest.approx(2.5 * 4 * result.seconds / 3600)
+
+
+def test_the_model_is_that_of_the_checkpoint_to_start_from(tmp_path: Path) -> None:
+    albertine.save(albertine.create("demo"), tmp_path / "demo")
+    result = plan_training(settings(init_from=str(tmp_path / "demo"), hardware="L4", finetune="rte"))
+    assert result.workload.model.hidden_size == MODEL_PRESETS["demo"].hidden_size
+    assert result.workload.unit_tokens == 128
+
+
+# What does not fit.
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "values", "message"),
+    [
+        ("bert-xlarge", "8 x T4", {}, "8 x T4: cannot hold this model: .* --train.shard"),
+        ("albert-base", "V100", {"train": {"precision": "bf16"}}, "V100 does not support it; use fp32"),
+        ("albert-base", "H1000", {}, r"unknown device \(did you mean H100\?\)"),
+        ("albert-base", "4096 x H100", {}, "raise it to at least 2097152"),
+        ("albert-base", "L4", {"train": {"micro_batch_tokens": 10**6}}, "does not fit into the memory"),
+        ("albert-base", "H100", {"objective": {"max_length": 1024}}, "takes at most 512"),
+        ("albert-base", "H100", {"curriculum": {"depth": "6, 13 from 0.5"}}, "the model has only 12 layers"),
+        ("albert-base", "H100", {"train": {"minutes": 5.0}}, "give --train.steps"),
+        ("albert-base", "H100", {"finetune": "mnl"}, r"--finetune mnl: unknown \(did you mean mnli"),
+        (
+            "albert-base",
+            "H100",
+            {"finetune": "mnli", "example_tokens": 600},
+            "at most the maximum length, 512",
+        ),
+        ("albert-base", "H100", {"finetune": "mnli", "tokens": "1B"}, "tokens"),
+        ("albert-base", "H100", {"examples": 100}, "needs finetune = TASK"),
+    ],
+)
+def test_wrong_input_gives_a_message(model: str, hardware: str, values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan(model, hardware, **values)
+
+
+# Fine-tuning.
+
+
+def test_finetuning_has_the_settings_of_table_14() -> None:
+    result = plan("albert-xlarge", "A100", finetune="squad-2.0")
+    workload = result.workload
+    assert (workload.steps, workload.step_tokens) == (8144, 48 * 512)
+    assert workload.train.optimizer == "bert-adam"
+    assert workload.tokens == 8144 * 48 * 512
+    assert plan("albert-tiny", "A100", finetune="rte").workload.train.optimizer == "adamw"
+
+
+def test_multiple_choice_has_a_sequence_for_each_option() -> None:
+    assert plan("albert-base", "A100", finetune="race").workload.step_tokens == 32 * 4 * 512
+
+
+def test_short_and_few_examples_take_less_time() -> None:
+    full = plan("albert-base", "A100", finetune="mnli")
+    short = plan("albert-base", "A100", finetune="mnli", example_tokens=64)
+    few = plan("albert-base", "A100", finetune="mnli", example_tokens=64, examples=1000)
+    assert short.workload.tokens == full.workload.tokens / 8
+    assert few.seconds < short.seconds < full.seconds / 6
+
+
+# The paper.
+
+_SPEEDS = {  # Table 2: data throughput relative to BERT-large
+    "bert-base": 4.7, "bert-large": 1.0,
+    "albert-base": 5.6, "albert-large": 1.7, "albert-xlarge": 0.6, "albert-xxlarge": 0.3,
+}  # fmt: skip
+# Table 6 counts TPUs, not cores: with 512 cores, ALBERT-xxlarge would need more than their peak rate.
+_TPUS = "1024 x TPU v3 core"
+
+
+def paper_plan(model: str, hardware: str = _TPUS, **values: Any) -> TrainingPlan:
+    recipe = read_settings_file(RECIPES / "paper" / f"{model}.toml")
+    return plan_training(
+        build_settings(PlanSettings, recipe, SettingsSource({"hardware": hardware, **values}))
+    )
+
+
+@pytest.mark.parametrize("model", _SPEEDS)
+def test_speeds_of_table_2_are_within_a_factor_of_one_and_a_half(model: str) -> None:
+    speed = paper_plan("bert-large").step.total / paper_plan(model).step.total
+    assert 1 / 1.5 <= speed / _SPEEDS[model] <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("model", "steps", "hours"), [("bert-large", 400_000, 34), ("albert-xxlarge", 125_000, 32)]
+)
+def test_hours_of_table_6_are_within_a_factor_of_one_and_a_half(model: str, steps: int, hours: float) -> None:
+    planned = paper_plan(model, train={"steps": str(steps)}).training_seconds / 3600
+    assert 1 / 1.5 <= planned / hours <= 1.5
+
+
+def test_512_cores_cannot_have_trained_xxlarge_in_32_hours() -> None:
+    workload = make_workload(
+        build_settings(PlanSettings, read_settings_file(RECIPES / "paper" / "albert-xxlarge.toml"))
+    )
+    rate = workload.tokens * workload.flops_per_token / (32 * 3600)
+    assert 512 * 61.5e12 < rate < 1024 * 61.5e12
+
+
+# This machine.
+
+
+def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "_SECONDS", 0.3)
+    values = {"train": {"batch_tokens": "4096", "precision": "fp32"}, "objective": {"max_length": "64"}}
+    one, two = (plan("demo", "this", tokens=tokens, device="cpu", **values) for tokens in ("8192", "16384"))
+    assert "measured here" in one.basis
+    assert one.step.passes > one.step.update > 0
+    assert one.step.communication == 0
+    assert (one.workload.steps, two.workload.steps) == (2, 4)
+    assert one.device_memory > 1e9
+
+
+def test_a_curriculum_is_measured_stage_by_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "_SECONDS", 0.3)
+    workload = make_workload(
+        settings(
+            model={"preset": "demo"},
+            curriculum={"depth": "1, 4 from 0.5", "length": "32, 128 from 0.5"},
+            train={"optimizer": "adamw", "exits": "true"},
+        )
+    )
+    assert [(stage.length, stage.depths[-1]) for stage in workload.stages] == [(32, 1), (128, 4)]
+    measured = measurement.measure_step(workload, torch.device("cpu"), "fp32", 1024)
+    assert len(measured.token_seconds) == 2
+    assert 0 < measured.token_seconds[0] < measured.token_seconds[1]
+
+
+def test_a_slow_model_is_measured_with_fewer_layers() -> None:
+    workload = make_workload(settings(model={"preset": "albert-xxlarge"}))
+    stage = workload.stages[0]
+    trial = measurement._make_trial(workload, stage, 4096, stage_flops=stage.flops * stage.length)
+    assert trial.sequences == 1
+    assert 1 <= trial.depths[-1] < 12
+    fast = measurement._make_trial(workload, stage, 4096, stage_flops=1e20)
+    assert (fast.sequences, fast.depths) == (8, (12,))
+    assert isinstance(stage, Stage)
+    assert fast.flops == stage.flops
+
+
+# The command.
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = run_command(app, ["plan", *words])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_command_fits_one_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = run(
+        capsys, "--model", "albert-xlarge", "--tokens", "10B", "--hardware", "8 x H100", "--price", "2"
+    )
+    assert status == 0
+    assert len(out.splitlines()) <= 30
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
+    for word in ("8 x H100", "assumed", "NVIDIA H100 data", "largest micro-batch", "share of the step"):
+        assert word in out
+
+
+def test_json_has_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(
+        capsys, "--config", str(RECIPES / "paper" / "albert-large.toml"), "--hardware", "64 x A100", "--json"
+    )
+    content = json.loads(out)
+    assert status == 0
+    assert content["steps"] == 125_000
+    assert content["devices"] == 64
+    assert content["is_measured"] is False
+    assert content["cost"] is None
+    assert content["step_seconds"]["total"] == pytest.approx(
+        sum(content["step_seconds"][part] for part in ("passes", "update", "communication"))
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--hardware", "8 x Z80"),
+        ("--tokens", "many"),
+        ("--model", "bert-xlarge", "--hardware", "T4"),
+        ("--price", "-1"),
+        ("--efficiency", "2"),
+        ("--finetune", "blimp"),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, error = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert len(error.splitlines()) == 1
+
+
+def test_every_preset_can_be_planned() -> None:
+    for name in MODEL_PRESETS:
+        assert plan(name, "H200").seconds > 0
