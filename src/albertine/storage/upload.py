@@ -120,7 +120,7 @@ def _upload(stream: BinaryIO, size: int, url: str) -> None:
 
 
 @contextmanager
-def new_folder(out: Path, url: str | None) -> Iterator[Path]:
+def output_folder(out: Path, url: str | None) -> Iterator[Path]:
     """Yield the folder to write a result to: `out`, or if it is a URL, a folder that is then uploaded."""
     if url is None:
         yield out
