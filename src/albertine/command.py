@@ -12,11 +12,11 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from cyclopts import (
     UNSET,
@@ -44,6 +44,7 @@ from albertine.settings import (
     settings_to_toml,
 )
 from albertine.settings.schema import display_text, is_table
+from albertine.storage.urls import storage_url
 
 S = TypeVar("S", bound=Settings)
 
@@ -56,6 +57,8 @@ _MODEL_SETTINGS_GROUP = Group(
     sort_key=8,
 )
 _COMMON_GROUP = Group("Every command", sort_key=9)
+
+PathOrUrl = Annotated[Path, "accepts URLs of object storage"]
 
 _MAX_PATH_LENGTH = 400  # in a message: a path without its end names nothing
 
@@ -215,11 +218,26 @@ def _dispatch(app: App, args: list[str]) -> None:
         console=progress.result_console(progress.MIN_TABLE_WIDTH),
     )
     progress.set_quiet(False)
+    _refuse_urls_of_local_paths(command, bound.arguments)
     if "options" in bound.signature.parameters:
         options = replace(bound.arguments.get("options", DEFAULT_OPTIONS), overrides=overrides)
         bound.arguments["options"] = options
         progress.set_quiet(options.quiet)
     command(*bound.args, **bound.kwargs)
+
+
+def _refuse_urls_of_local_paths(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Raise `InputError` if an argument is a URL of object storage and is not a `PathOrUrl`.
+
+    Without this, an output would be written into a local folder named "s3:".
+    """
+    for name, value in arguments.items():
+        for path in value if isinstance(value, tuple) else (value,):
+            if not isinstance(path, Path) or (url := storage_url(path)) is None:
+                continue
+            hint = get_type_hints(command, include_extras=True).get(name)
+            if PathOrUrl not in (hint, *get_args(hint)):
+                raise InputError(f"{url}: a URL, where {name.upper()} must be a local path")
 
 
 def _extract_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) -> None:

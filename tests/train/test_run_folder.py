@@ -31,9 +31,9 @@ def test_an_unfinished_run_is_reported(
 
 
 def test_a_finished_run_is_not_reported(tmp_path: Path) -> None:
-    assert unfinished_run_message(tmp_path) is None
-    assert unfinished_run_message(tmp_path / "nothing") is None
-    assert unfinished_run_message(write_run(tmp_path / "all", {"step": 599}, {"step": 600})) is None
+    assert unfinished_run_message(tmp_path, "run") is None
+    assert unfinished_run_message(tmp_path / "nothing", "run") is None
+    assert unfinished_run_message(write_run(tmp_path / "all", {"step": 599}, {"step": 600}), "run") is None
     stopped = write_run(tmp_path / "early", {"step": 60}, {"step": 60, "event_type": "stopped early"})
-    assert unfinished_run_message(stopped) is None
-    assert unfinished_run_message(write_run(tmp_path / "started", {"step": 0})) is not None
+    assert unfinished_run_message(stopped, "run") is None
+    assert unfinished_run_message(write_run(tmp_path / "started", {"step": 0}), "run") is not None

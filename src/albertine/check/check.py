@@ -19,6 +19,8 @@ from albertine.check.tokens import TokenCheck
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.errors import InputError
 from albertine.interop.transformers_config import read_config
+from albertine.storage.objects import find_object
+from albertine.storage.urls import join_url, storage_url
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.language_detection import detect_source_language
@@ -60,7 +62,7 @@ def check_data(data: Sequence[str], settings: CheckSettings | None = None) -> Ch
         settings: columns, tokenizer and dev file.
     """
     settings = settings or CheckSettings()
-    corpora = [name for name in data if (Path(name) / MANIFEST_FILE).is_file()]
+    corpora = [name for name in data if _is_corpus(name)]
     others = [name for name in data if name not in corpora]
     findings = [finding for name in corpora for finding in corpus_findings(Path(name))]
     num_texts = 0
@@ -69,6 +71,13 @@ def check_data(data: Sequence[str], settings: CheckSettings | None = None) -> Ch
         findings += data_findings
     findings.sort(key=lambda finding: _SEVERITIES.index(finding.severity))
     return CheckReport(num_texts, tuple(findings))
+
+
+def _is_corpus(name: str) -> bool:
+    url = storage_url(name)
+    if url is not None:
+        return find_object(join_url(url, MANIFEST_FILE)) is not None
+    return (Path(name) / MANIFEST_FILE).is_file()
 
 
 def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[Finding], int]:

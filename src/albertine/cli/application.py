@@ -1,6 +1,5 @@
 """The application of the command line: its help, the groups of its commands, and what they share."""
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Group, Parameter
@@ -55,8 +54,9 @@ app.register_install_completion_command(group=SETUP, help="Install tab completio
 def report_unfinished_runs(*sources: str) -> None:
     """Print a message for each source that is a run which has not taken all its steps."""
     from albertine import progress
+    from albertine.interop.hub import local_model
     from albertine.train.run_folder import unfinished_run_message
 
     for source in sources:
-        if message := unfinished_run_message(Path(source)):
+        if message := unfinished_run_message(local_model(source), source):
             progress.print_message(message)

@@ -12,6 +12,7 @@ from albertine.command import (
     SETTINGS_PARAMETER,
     CommonOptions,
     NoSettings,
+    PathOrUrl,
 )
 from albertine.errors import InputError
 from albertine.inference.settings import FillMaskSettings, ScoreSettings
@@ -23,7 +24,7 @@ from albertine.settings import SettingsSource
 @app.command(group=PRETRAINING)
 def pretrain(
     *,
-    out: Path | None = None,
+    out: PathOrUrl | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     plot: Path | None = None,
     settings: Annotated[PretrainSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
@@ -34,19 +35,22 @@ def pretrain(
     Example: albertine pretrain --corpus my-corpus --out my-run --model albertine-small --train.steps 5000
 
     Args:
-        out: The folder of the run: a new one, or one to resume. It holds the newest checkpoint as a model.
+        out: The folder or URL of the run: a new one, or one to resume. It holds the newest model.
         resume: Resume the run in --out with its saved settings.
         plot: Draw the loss curve of this run as curve.svg and curve.png in its folder, and stop.
     """
     from albertine.pretrain import curve_plot
     from albertine.pretrain.run import pretrain as run_pretraining
+    from albertine.train.mirrored_run import restored_run
     from albertine.train.run_folder import read_run_settings
 
     if plot is not None:
         options.read_settings(NoSettings)
         curve_plot.draw_curve(plot)
         return
-    saved_settings = read_run_settings(out, PretrainSettings) if resume and out is not None else None
+    saved_settings = None
+    if resume and out is not None:
+        saved_settings = read_run_settings(restored_run(out), PretrainSettings)
     base = saved_settings or _default_preset(options)
     resolved_settings = options.read_settings(PretrainSettings, base)
     if out is None:
@@ -96,7 +100,7 @@ def probe(
     Example: albertine probe my-run --corpus my-corpus
 
     Args:
-        checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        checkpoint: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
     """
     from albertine.pretrain.probe import probe as run_probe
     from albertine.pretrain.probe import show_probe
@@ -118,7 +122,7 @@ def fill_mask(
     Example: albertine fill-mask my-run "The old [MASK] was locked."
 
     Args:
-        checkpoint: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        checkpoint: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
         text: Texts with [MASK] in them; default: held-out samples of --corpus.
     """
     from albertine.inference.show_fill_mask import show_fill_mask
@@ -142,7 +146,7 @@ def score(
     Example: albertine score my-run --data sentences.txt --out scores.jsonl
 
     Args:
-        model: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        model: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
         out: A new .jsonl, .csv or .tsv file; default: JSON lines on standard output.
     """
     from albertine.inference.score import score as score_file

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from albertine.cli.application import TASKS, ClusterOption, JsonFlag, app, report_unfinished_runs
-from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, PathOrUrl
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError, NothingLearned
 from albertine.executors.cluster import open_cluster
@@ -19,7 +19,7 @@ def finetune(
     model: str | None = None,
     /,
     *,
-    out: Path | None = None,
+    out: PathOrUrl | None = None,
     sweep: Annotated[bool, Parameter(negative="")] = False,
     cluster: ClusterOption = None,
     json: JsonFlag = False,
@@ -33,8 +33,8 @@ def finetune(
     Example: albertine finetune my-run --task classify --data reviews.csv --label stars --out judge
 
     Args:
-        model: The model to start from: a run, the folder of a checkpoint, or a hub name.
-        out: The folder of the run: a new one, or one to resume. It holds the best model on dev.
+        model: The model to start from: a run, a checkpoint, a URL of one, or a hub name.
+        out: The folder or URL of the run: a new one, or one to resume. It holds the best model on dev.
         sweep: Try a grid of learning rates, batch sizes and dropouts (--grid.*), and keep the best.
     """
     from albertine.finetune.finetune import finetune as run_finetuning
@@ -66,7 +66,7 @@ def evaluate(
     Example: albertine evaluate my-cola my-mnli --data glue/
 
     Args:
-        model: Runs, folders of checkpoints (also of transformers) or ensembles, or hub names.
+        model: Runs, checkpoints (also of transformers), ensembles, URLs of these, or hub names.
     """
     from albertine.inference.show_evaluation import show_evaluation
 
@@ -92,7 +92,7 @@ def predict(
     Example: albertine predict judge --data new.csv --out answers.csv
 
     Args:
-        model: A fine-tuned run, a folder of a checkpoint (also of transformers) or ensemble, or a hub name.
+        model: A fine-tuned run, a checkpoint (also of transformers), an ensemble, a URL, or a hub name.
         out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD; default: JSON on stdout.
     """
     from albertine.inference.predict import predict as predict_file

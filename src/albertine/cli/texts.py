@@ -1,13 +1,12 @@
 """Commands that make vocabularies and corpora from text."""
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from albertine.check.settings import CheckSettings
 from albertine.cli.application import TEXTS, ClusterOption, JsonFlag, app
-from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings, PathOrUrl
 from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
 from albertine.errors import ProblemsFound
 from albertine.executors.cluster import open_cluster
@@ -22,7 +21,7 @@ app.command(tokenizer)
 @tokenizer.command(name="train")
 def tokenizer_train(
     *text: str,
-    out: Path,
+    out: PathOrUrl,
     cluster: ClusterOption = None,
     settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -32,8 +31,8 @@ def tokenizer_train(
     Example: albertine tokenizer train novels/ --vocab-size 30000 --out my-tokenizer
 
     Args:
-        text: Files, folders, globs, hub:OWNER/NAME, or - for stdin; .txt, .jsonl, .parquet, also .gz, .zst.
-        out: A new folder, which `transformers` can also load.
+        text: Files, folders, globs, s3:// URLs, hub:OWNER/NAME, or -; .txt, .jsonl, .parquet, also .gz, .zst.
+        out: A new folder, or a URL of one, which `transformers` can also load.
     """
     from albertine.text.tokenizer_training import build_tokenizer
 
@@ -44,7 +43,7 @@ def tokenizer_train(
 
 @tokenizer.command(name="show")
 def tokenizer_show(
-    folder: Path,
+    folder: PathOrUrl,
     text: str | None = None,
     /,
     *,
@@ -58,7 +57,7 @@ def tokenizer_show(
     Example: albertine tokenizer show my-tokenizer "The cat sat." --stats novel.txt
 
     Args:
-        folder: The folder of a tokenizer, or of a checkpoint that contains one.
+        folder: The folder or URL of a tokenizer, or of a checkpoint that contains one.
         text: The text to tokenize.
         stats: File, folder or quoted glob, for tokens per word and unknown tokens in it; repeatable.
     """
@@ -82,8 +81,8 @@ app.command(corpus)
 @corpus.command(name="build")
 def corpus_build(
     *text: str,
-    tokenizer: Path,
-    out: Path,
+    tokenizer: PathOrUrl,
+    out: PathOrUrl,
     cluster: ClusterOption = None,
     json: JsonFlag = False,
     settings: Annotated[CorpusSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
@@ -94,9 +93,9 @@ def corpus_build(
     Example: albertine corpus build novels/ --tokenizer my-tokenizer --held-out 0.01 --out my-corpus
 
     Args:
-        text: Files, folders, globs, hub:OWNER/NAME, or - for stdin; .txt, .jsonl, .parquet, also .gz, .zst.
-        tokenizer: The folder of a tokenizer, or of a checkpoint that contains one.
-        out: A new folder, or the folder of an interrupted build.
+        text: Files, folders, globs, s3:// URLs, hub:OWNER/NAME, or -; .txt, .jsonl, .parquet, also .gz, .zst.
+        tokenizer: The folder or URL of a tokenizer, or of a checkpoint that contains one.
+        out: A new folder or URL, or that of an interrupted build.
     """
     from albertine.corpus import show
     from albertine.corpus.build import build_corpus
@@ -109,7 +108,7 @@ def corpus_build(
 
 @corpus.command(name="show")
 def corpus_show(
-    folder: Path,
+    folder: PathOrUrl,
     /,
     *,
     json: JsonFlag = False,
@@ -121,7 +120,7 @@ def corpus_show(
     Example: albertine corpus show my-corpus --objective.pair nsp --samples 5
 
     Args:
-        folder: The folder of a corpus.
+        folder: The folder or URL of a corpus.
     """
     from albertine.corpus import show
     from albertine.corpus.corpus import Corpus
@@ -132,14 +131,14 @@ def corpus_show(
 
 @corpus.command(name="check")
 def corpus_check(
-    folder: Path, /, *, json: JsonFlag = False, options: CommonOptions = DEFAULT_OPTIONS
+    folder: PathOrUrl, /, *, json: JsonFlag = False, options: CommonOptions = DEFAULT_OPTIONS
 ) -> None:
     """Verify the checksums, counts and order of a corpus, and report a damaged shard.
 
     Example: albertine corpus check my-corpus
 
     Args:
-        folder: The folder of a corpus.
+        folder: The folder or URL of a corpus.
     """
     from albertine.corpus import show
     from albertine.corpus.check import check_corpus
@@ -163,7 +162,7 @@ def check(
     Example: albertine check reviews.csv --text review --label stars --dev dev.csv --tokenizer my-run
 
     Args:
-        data: Text, folders, tables (.csv, .tsv, .jsonl, .parquet), hub:OWNER/NAME, or a built corpus.
+        data: Text, folders, tables (.csv, .tsv, .jsonl, .parquet), hub:OWNER/NAME, a built corpus, or URLs.
     """
     from albertine.check.check import check_data
     from albertine.check.show import show_report, summary

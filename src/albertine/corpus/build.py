@@ -17,10 +17,13 @@ from albertine.atomic import atomic_folder, remove_path
 from albertine.corpus.build_folder import locked_build_folder, record_build, recorded_language
 from albertine.corpus.encode_jobs import plan_jobs, run_jobs
 from albertine.corpus.job_report import JobReport, sum_reports
-from albertine.corpus.manifest import Manifest, write_manifest
+from albertine.corpus.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
+from albertine.errors import InputError
 from albertine.executors.executor import Executor
+from albertine.storage.upload import resumable_folder
+from albertine.storage.urls import storage_url
 from albertine.text.characters import list_characters, most_frequent
 from albertine.text.language_detection import resolve_reading_language
 from albertine.text.languages import AUTO
@@ -44,10 +47,48 @@ def build_corpus(
     Args:
         sources: text; see `find_sources`.
         tokenizer: folder of a tokenizer.
-        out: folder of the corpus.
+        out: folder of the corpus; for a URL, it is built in the cache and uploaded when it is finished.
         settings: settings of the build.
         executor: where text is encoded; None for processes of this machine.
     """
+    url = storage_url(out)
+    if url is None:
+        return _build_in(out, sources, tokenizer, settings, executor)
+    with resumable_folder(url) as folder:
+        if (folder / MANIFEST_FILE).exists() and not (folder / "building").exists():
+            return _finished_manifest(folder, sources, tokenizer, settings)
+        return _build_in(folder, sources, tokenizer, settings, executor)
+
+
+def _finished_manifest(
+    folder: Path, sources: Sequence[str], tokenizer: Path, settings: CorpusSettings
+) -> Manifest:
+    """Return the manifest of a finished corpus whose upload failed; refuse other text and settings."""
+    manifest = read_manifest(folder)
+    files = [name for name in sources if name not in ("-", "/dev/stdin")]
+    names = [source.name for source in find_sources(files)] if files else []
+    wanted = {key: value for key, value in asdict(settings).items() if key not in ("workers", "language")}
+    if (
+        load_tokenizer(tokenizer).fingerprint != manifest.tokenizer_fingerprint
+        or names != [name for name in manifest.sources if name != "standard input"]
+        or settings.language not in (AUTO, manifest.settings.get("language"))
+        or wanted != {key: manifest.settings.get(key) for key in wanted}
+    ):
+        raise InputError(
+            f"{folder}: a finished corpus of other text, tokenizer or settings, which is not uploaded; "
+            "repeat the command that built it, or remove it"
+        )
+    return manifest
+
+
+def _build_in(
+    out: Path,
+    sources: Sequence[str],
+    tokenizer: Path,
+    settings: CorpusSettings,
+    executor: Executor | None,
+) -> Manifest:
+    """Build a corpus in a local folder; see `build_corpus`."""
     loaded = load_tokenizer(tokenizer)
     with locked_build_folder(out) as work:
         found = find_sources(sources, spool=work / "standard-input")

@@ -15,6 +15,7 @@ from albertine.errors import InputError
 def check_corpus(folder: Path) -> Corpus:
     """Return a corpus whose tokenizer and shards are verified; an error names the first damaged file."""
     corpus = Corpus(folder)
+    folder = corpus.folder
     vocab_size, entries = len(corpus.tokenizer), corpus.manifest.shards
     total = sum(_file_size(folder, entry) for entry in entries)
     with progress.progress_counter("Checking", total=total, unit="bytes") as advance:

@@ -1,4 +1,4 @@
-"""A corpus on disk: manifest, tokenizer and memory-mapped shards."""
+"""A corpus: manifest, tokenizer and memory-mapped shards. One on object storage is copied into the cache."""
 
 from functools import cached_property
 from pathlib import Path
@@ -9,20 +9,24 @@ from numpy.typing import NDArray
 from albertine.corpus.manifest import CorpusSplit, read_manifest
 from albertine.corpus.shards import Shard
 from albertine.errors import InputError
+from albertine.storage.cache import local_folder
+from albertine.storage.urls import storage_url
 from albertine.text.tokenizer import Tokenizer, load_tokenizer, tokenizer_checksums
 
 
 class Corpus:
-    """A built corpus; opening it reads only the manifest.
+    """A built corpus; opening a local one reads only the manifest.
 
     Attributes:
-        folder: the folder of the corpus.
+        location: absolute path or URL of the corpus, to name it in settings.
+        folder: the folder of the corpus; of one on object storage, the copy in the cache.
         manifest: counts, shards and settings.
     """
 
     def __init__(self, folder: Path):
-        self.folder = folder
-        self.manifest = read_manifest(folder)
+        self.folder = local_folder(folder)
+        self.location = folder.resolve() if storage_url(folder) is None else folder
+        self.manifest = read_manifest(self.folder)
         self._shards: dict[str, list[Shard]] = {}
 
     @cached_property

@@ -13,6 +13,7 @@ from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.manifest import Manifest
 from albertine.corpus.settings import CorpusShowSettings, ObjectiveSettings
 from albertine.progress import format_bytes
+from albertine.storage.objects import file_size
 from albertine.text.token_text import split_marker
 from albertine.text.tokenizer import Tokenizer
 
@@ -47,7 +48,7 @@ def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
         summary += (
             f"; {manifest.skipped:,} unreadable records skipped, first: {manifest.skipped_locations[0]}"
         )
-    total = sum((folder / entry.file).stat().st_size for entry in manifest.shards)
+    total = sum(file_size(folder / entry.file) for entry in manifest.shards)
     shards = f"{len(manifest.shards)} shards" if len(manifest.shards) != 1 else "1 shard"
     out.print(f"{summary}; {shards}, {format_bytes(total)}", highlight=False, markup=False)
     out.print(

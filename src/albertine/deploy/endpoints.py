@@ -30,7 +30,7 @@ from albertine.inference.fill_mask import (
 )
 from albertine.inference.finetuned_model import finetuned_from_model, load_finetuned
 from albertine.inference.pipeline import Pipeline
-from albertine.interop.hub import is_ensemble, is_export, locate_checkpoint
+from albertine.interop.hub import is_ensemble, is_export, local_model, locate_checkpoint
 from albertine.interop.load import has_masked_head, load_checkpoint, load_encoder
 from albertine.interop.sentence_transformers_folder import has_sentence_modules
 from albertine.settings.engine import EngineOptions
@@ -164,12 +164,13 @@ def logits_batcher(path: str) -> str:
 def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule | None = None) -> ServedModel:
     """Load a fine-tuned model, an ensemble or a pre-trained model, with its endpoints."""
     # The name is sent to clients, so it has no paths of the server.
-    name = Path(source).resolve().name if Path(source).is_dir() else source
-    if is_ensemble(Path(source)):
-        return _served_task_model(name, load_ensemble(Path(source), options, exit_rule=exit_rule))
-    if is_export(Path(source)):
-        return _served_export(name, Path(source), options, exit_rule)
-    folder = locate_checkpoint(source)
+    local = local_model(source)
+    name = local.resolve().name if local.is_dir() else source
+    if is_ensemble(local):
+        return _served_task_model(name, load_ensemble(local, options, exit_rule=exit_rule))
+    if is_export(local):
+        return _served_export(name, local, options, exit_rule)
+    folder = locate_checkpoint(local)
     if has_sentence_modules(folder):
         return _served_sentence_model(name, folder, options, exit_rule)
     model = load_checkpoint(folder)

@@ -32,6 +32,7 @@ from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed, init_distributed
+from albertine.train.mirrored_run import mirrored_run
 from albertine.train.parallel_runs import run_on_cluster
 from albertine.train.run_folder import publish_model
 from albertine.train.trackers import check_tracker_installed
@@ -100,14 +101,26 @@ def finetune(
     """Fine-tune a model on a task, or resume where an interrupted call stopped.
 
     Args:
-        model: a run, the folder of a checkpoint, or a hub name; None if `settings.init_from` names it.
-        out: output folder, which holds the best model on dev when the function returns.
+        model: a run, a checkpoint, a URL of one, or a hub name; None if `settings.init_from` names it.
+        out: output folder or URL, which holds the best model on dev when the function returns.
         settings: task, data and hyperparameters; unset hyperparameters take the paper's values for the task,
             and a length in minutes becomes a number of steps, measured before the first run.
         sweep: try all combinations of `settings.grid`, which only `SweepSettings` have.
         executor: a cluster for the runs (see `open_cluster`); None for this process.
     """
-    out = Path(out)
+    with mirrored_run(Path(out)) as folder:
+        return _finetune_in(folder, model, settings, sweep=sweep, executor=executor)
+
+
+def _finetune_in(
+    out: Path,
+    model: str | Path | None,
+    settings: FinetuneSettings,
+    *,
+    sweep: bool,
+    executor: Executor | None,
+) -> FinetuneResults:
+    """Fine-tune a model in a local folder; see `finetune`."""
     check_tracker_installed(settings.train.tracker)
     _check_output_folder(out)
     with init_distributed(settings.device, settings.train.timeout_minutes) as distributed:

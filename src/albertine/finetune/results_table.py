@@ -6,6 +6,8 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.finetune.finetune import FinetuneResults
+from albertine.storage.objects import display_path
+from albertine.storage.urls import storage_url
 from albertine.tasks.metrics.display import (
     format_metric,
     format_metrics,
@@ -60,8 +62,13 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
     console.print(table)
     best = results.best
     published = best.run_name or f"the model of step {best.best_step:,}"
-    console.print(f"{results.task}, on dev; {out} is {published}", highlight=False, markup=False)
-    progress.print_message(f"albertine report {shlex.quote(str(out))}: a page on what the model gets wrong")
+    console.print(
+        f"{results.task}, on dev; {display_path(Path(out))} is {published}", highlight=False, markup=False
+    )
+    if storage_url(out) is None:  # the page is written into the run
+        progress.print_message(
+            f"albertine report {shlex.quote(str(out))}: a page on what the model gets wrong"
+        )
     if results.baseline:
         scores = format_metrics({name: results.baseline.metrics[name] for name in names})
         console.print(f"bag of words, on the same examples: {scores}", highlight=False, markup=False)

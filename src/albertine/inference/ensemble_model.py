@@ -19,7 +19,7 @@ from albertine.atomic import atomic_folder
 from albertine.errors import InputError, check_format
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.input_files import read_json_object
-from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble
+from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble, local_model
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
@@ -82,8 +82,8 @@ def load_task_model(
     exit_rule: ExitRule | None = None,
 ) -> TaskModel:
     """Load a fine-tuned model or an ensemble; see `load_finetuned` for the arguments."""
-    if is_ensemble(Path(source)):
-        return load_ensemble(Path(source), options, task=task, exit_rule=exit_rule)
+    if is_ensemble(local := local_model(source)):
+        return load_ensemble(local, options, task=task, exit_rule=exit_rule)
     return load_finetuned(source, options, task=task, revision=revision, exit_rule=exit_rule)
 
 

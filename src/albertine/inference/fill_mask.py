@@ -18,7 +18,7 @@ from albertine.engines.selection import prepare_engine
 from albertine.errors import InputError
 from albertine.inference.masked_copies import ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
-from albertine.interop.hub import is_export, locate_checkpoint
+from albertine.interop.hub import is_export, local_model, locate_checkpoint
 from albertine.interop.load import load_masked_lm
 from albertine.model.model import Model
 from albertine.model.strip import Strip
@@ -181,9 +181,10 @@ def fill_mask_pipeline(
         revision: branch, tag or commit of a hub repository.
     """
     options = EngineOptions(device, precision, engine)
-    if is_export(Path(source)):
-        return exported_fill_mask_pipeline(Path(source), options)
-    folder = locate_checkpoint(source, revision)
+    local = local_model(source)
+    if is_export(local):
+        return exported_fill_mask_pipeline(local, options)
+    folder = locate_checkpoint(local, revision)
     return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), options)
 
 

@@ -10,7 +10,7 @@ from albertine.engines.selection import prepare_engine
 from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
 from albertine.inference.exits import note_missing_exits, rule_for_model
-from albertine.interop.hub import is_export, locate_checkpoint
+from albertine.interop.hub import is_export, local_model, locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
@@ -68,16 +68,17 @@ def load_finetuned(
     """Load a fine-tuned model.
 
     Args:
-        source: a run, the folder of a checkpoint or of an export, or a hub name.
+        source: a run, the folder of a checkpoint or of an export, a URL of these, or a hub name.
         options: device, precision and engine; the precision "auto" is that of the fine-tuning, see
             `finetuned_from_model`.
         task: task of the same type to use in place of the model's own; None for its own.
         revision: branch, tag or commit of a hub repository.
         exit_rule: when a prediction is final; None after all steps of depth.
     """
-    if is_export(Path(source)):
-        return _finetuned_from_export(Path(source), options, task=task, exit_rule=exit_rule)
-    folder = locate_checkpoint(source, revision)
+    local = local_model(source)
+    if is_export(local):
+        return _finetuned_from_export(local, options, task=task, exit_rule=exit_rule)
+    folder = locate_checkpoint(local, revision)
     model = load_checkpoint(folder)
     return finetuned_from_model(str(source), folder, model, options, task=task, exit_rule=exit_rule)
 

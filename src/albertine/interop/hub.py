@@ -1,6 +1,6 @@
-"""Downloads checkpoints from the Hugging Face hub by name.
+"""Locates checkpoints: in local folders, on object storage by URL, or on the Hugging Face hub by name.
 
-`huggingface_hub` downloads them: its cache, `HF_TOKEN`, `HF_ENDPOINT` and
+`huggingface_hub` downloads those of the hub: its cache, `HF_TOKEN`, `HF_ENDPOINT` and
 `HF_HUB_OFFLINE` apply. A file enters the cache only when it is complete; an interrupted
 download resumes, and a partial file is never loaded.
 """
@@ -10,6 +10,8 @@ from pathlib import Path
 
 from albertine.errors import InputError, WorkError, did_you_mean
 from albertine.settings import MODEL_PRESETS
+from albertine.storage.cache import local_folder
+from albertine.storage.urls import storage_url
 
 # Files to download with or without the weights.
 _SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
@@ -20,6 +22,8 @@ _SMALL_FILES += ["modules.json", "sentence_*config.json", "config_sentence_trans
 _SMALL_FILES += ["[0-9]_*/config.json"]
 _WEIGHT_FILES = ["model*.safetensors", "co_matching.safetensors", "exits.safetensors"]
 _WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
+
+_WEIGHT_SUFFIXES = (".safetensors", ".bin", ".onnx", ".data", ".h5")  # of any library
 
 ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
 EXPORT_FILE = "export.json"  # of an exported model; read by `albertine.engines`
@@ -59,14 +63,28 @@ def refuse_ensemble(folder: Path) -> None:
         )
 
 
+def local_model(source: str | Path, *, weights: bool = True) -> Path:
+    """Return a source as a path; if it is a URL of object storage, that of its copy in the cache.
+
+    Of a run, only the model is downloaded, and not the checkpoints to resume from.
+    """
+
+    def is_wanted(name: str) -> bool:
+        return not name.startswith("checkpoints/") and (weights or not name.endswith(_WEIGHT_SUFFIXES))
+
+    return local_folder(Path(source), is_wanted)
+
+
 def locate_checkpoint(source: str | Path, revision: str | None = None, *, weights: bool = True) -> Path:
-    """Return the folder of a checkpoint; download it if `source` is a hub name and not a path.
+    """Return the folder of a checkpoint; download it if `source` is a URL, or a hub name and not a path.
 
     Args:
-        source: folder or hub name.
+        source: folder, URL of object storage, or hub name.
         revision: branch, tag or commit of a hub repository.
         weights: whether to download the weights too.
     """
+    if storage_url(source) is not None:
+        source = local_model(source, weights=weights)
     if Path(source).is_dir():
         refuse_ensemble(Path(source))
         refuse_export(Path(source))

@@ -13,6 +13,7 @@ from albertine.pretrain.setup import load_init_checkpoint, resolved_settings
 from albertine.settings import ModelSettings, build_settings
 from albertine.train.distributed import init_distributed, restart_wait_seconds
 from albertine.train.metrics_log import METRICS_FILE
+from albertine.train.mirrored_run import mirrored_run
 from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock
 from albertine.train.trackers import check_tracker_installed
 
@@ -34,10 +35,15 @@ def pretrain(out: str | Path, settings: PretrainSettings) -> dict[str, float]:
     in minutes becomes a number of steps, measured before the first step.
 
     Args:
-        out: folder of the run: a new one, or one to resume. It contains a model at any time.
+        out: folder or URL of the run: a new one, or one to resume. It contains a model at any time.
         settings: settings of the run; a resumed run needs the same ones.
     """
-    run = Path(out)
+    with mirrored_run(Path(out)) as run:
+        return _pretrain_in(run, settings)
+
+
+def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
+    """Pre-train a model in a local folder; see `pretrain`."""
     check_tracker_installed(settings.train.tracker)
     corpus = open_corpus(settings.corpus)
     timeout_minutes = settings.train.timeout_minutes

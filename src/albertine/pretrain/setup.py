@@ -61,9 +61,8 @@ def resolved_settings(
         curriculum = replace(curriculum, depth=depth)
     schedule = LearningRateSchedule.from_settings(settings.train)
     train = replace(settings.train, lr=schedule.peak_lr, warmup=schedule.warmup)
-    folder = corpus.folder.resolve()
     resolved = replace(
-        settings, corpus=folder, model=model, objective=objective, curriculum=curriculum, train=train
+        settings, corpus=corpus.location, model=model, objective=objective, curriculum=curriculum, train=train
     )
     _check_corpus_fits_model(resolved, corpus, has_checkpoint=init_model_settings is not None)
     _check_curriculum_and_batch(resolved, world_size)

@@ -9,6 +9,8 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
+from albertine.storage.objects import display_path, file_size, open_file
+from albertine.storage.urls import storage_url
 
 _BATCH_ROWS, _MIN_BATCH_ROWS = 1000, 8
 # A dictionary in the file stores a value once for many rows. So a row may have the size of its row group,
@@ -25,6 +27,7 @@ columns = (group.column(number) for group in groups for number in range(group.nu
 print(max((column.num_values for column in columns
            if any(f"{column.path_in_schema}.".startswith(f"{name}.") for name in sys.argv[2:])), default=0))
 """
+_RANGE_BYTES = 1 << 20  # of one request to object storage
 _BOMB_BYTES, _BOMB_RATIO = 8 << 20, 200  # a larger row group that is compressed more is refused
 
 
@@ -75,16 +78,24 @@ def parquet_rows(
 @contextmanager
 def _described_errors(file: Path) -> Iterator[Any]:
     """Yield the opened file; raise errors of the library as `InputError` with the name of the file."""
-    from pyarrow import parquet
-
     try:
-        with parquet.ParquetFile(file) as parquet_file:
+        with _open_parquet(file) as parquet_file:
             yield parquet_file
     except InputError:
         raise
     except Exception as error:  # the library raises many types
         reason = display_text(str(error).partition("\n")[0])
-        raise InputError(f"{file}: damaged, or not Parquet ({reason}); get the file again") from None
+        raise InputError(
+            f"{display_path(file)}: damaged, or not Parquet ({reason}); get the file again"
+        ) from None
+
+
+def _open_parquet(file: Path) -> Any:
+    from pyarrow import parquet
+
+    if storage_url(file) is None:
+        return parquet.ParquetFile(file)
+    return parquet.ParquetFile(open_file(file, _RANGE_BYTES))
 
 
 def _check_lists(file: Path, schema: Any, columns: Sequence[str]) -> None:
@@ -98,12 +109,12 @@ def _check_lists(file: Path, schema: Any, columns: Sequence[str]) -> None:
     command = [sys.executable, "-c", _LARGEST_COLUMN_SCRIPT, str(file), *nested]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode != 0 or not process.stdout.strip().isdigit():
-        raise InputError(f"{file}: damaged, or not Parquet; get the file again")
+        raise InputError(f"{display_path(file)}: damaged, or not Parquet; get the file again")
     elements = int(process.stdout)
     if elements > _MAX_LIST_ELEMENTS:
         raise InputError(
-            f"{file}: a row group has lists of {elements:,} elements, more than {_MAX_LIST_ELEMENTS:,}; "
-            "write smaller row groups"
+            f"{display_path(file)}: a row group has lists of {elements:,} elements, more than "
+            f"{_MAX_LIST_ELEMENTS:,}; write smaller row groups"
         )
 
 
@@ -115,9 +126,9 @@ def _batch_rows(file: Path, size: int) -> int:
         size: bytes of a row group, decompressed. The metadata of its columns would be more exact, but
             reading it ends the process if it is damaged.
     """
-    if size > _BOMB_BYTES and size > _BOMB_RATIO * file.stat().st_size:
+    if size > _BOMB_BYTES and size > _BOMB_RATIO * file_size(file):
         raise InputError(
-            f"{file}: {size >> 20:,} MiB compressed more than {_BOMB_RATIO}:1; "
+            f"{display_path(file)}: {size >> 20:,} MiB compressed more than {_BOMB_RATIO}:1; "
             "if the content is real, write smaller row groups"
         )
     return min(_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_BYTES // max(1, size)))

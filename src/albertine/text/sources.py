@@ -1,4 +1,4 @@
-"""Text sources: files, folders, globs, standard input and hub datasets, read in chunks.
+"""Text sources: files, folders, globs, URLs, standard input and hub datasets, read in chunks.
 
 A `Source` is one file or one dataset. A `SourceChunk` is a range of it that one process reads.
 The chunks, and so the result, are the same for any number of processes. An uncompressed text
@@ -22,8 +22,11 @@ from typing import BinaryIO, Literal, cast
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
+from albertine.storage.objects import StoredObject, open_file
+from albertine.storage.urls import storage_url
 from albertine.text.hub_datasets import HUB_PREFIX, num_shards
 from albertine.text.parquet_rows import num_row_groups
+from albertine.text.stored_texts import find_stored_texts
 
 SourceFormat = Literal["text", "jsonl", "parquet", "hub"]
 Compression = Literal["gzip", "zstd"]
@@ -47,9 +50,10 @@ class Source:
     Attributes:
         name: name for messages: a path, the name of a dataset, or "standard input".
         format: format of the content.
-        path: path of the file; unused for a dataset.
+        path: path of the file, or its URL as a path; unused for a dataset.
         compression: compression of the file, if any.
         size: bytes on disk; 0 for a dataset.
+        modified_ns: time of its last change, in nanoseconds; 0 for a dataset.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Source:
     path: Path = Path()
     compression: Compression | None = None
     size: int = 0
+    modified_ns: int = 0
 
     @property
     def has_byte_ranges(self) -> bool:
@@ -86,7 +91,8 @@ def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list
     """Return the sources of command-line arguments, each once; the files of a folder are sorted by name.
 
     Args:
-        arguments: files, folders, globs, `-` for standard input, `hub:OWNER/NAME[:CONFIG[:SPLIT]]`.
+        arguments: files, folders, globs, URLs of object storage, `-` for standard input,
+            `hub:OWNER/NAME[:CONFIG[:SPLIT]]`.
         spool: file to copy standard input to, so that it can be read like a file.
     """
     sources: dict[str, Source] = {}
@@ -96,6 +102,9 @@ def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list
             sources[source.name] = source
         elif argument.startswith(HUB_PREFIX):
             sources[argument] = Source(argument, "hub")
+        elif url := storage_url(argument):
+            for found in find_stored_texts(url, lambda name: _split_suffixes(Path(name))[0] in _FORMATS):
+                sources.setdefault(found.url, _stored_source(found))
         else:
             for file in _find_files(argument):
                 sources.setdefault(os.path.realpath(file), _file_source(file))
@@ -168,12 +177,23 @@ def _split_suffixes(file: Path) -> tuple[str, Compression | None]:
 
 
 def _file_source(file: Path) -> Source:
-    suffix, compression = _split_suffixes(file)
-    if suffix == ".json":
-        raise InputError(f"{file}: a single JSON document; convert it to .jsonl, one record per line")
+    text_format, compression = _format_and_compression(file, str(file))
     if not file.is_file():
         raise InputError(f"{file}: not a regular file; pipe its text to - (standard input)")
-    return Source(str(file), _FORMATS.get(suffix, "text"), file, compression, file.stat().st_size)
+    state = file.stat()
+    return Source(str(file), text_format, file, compression, state.st_size, state.st_mtime_ns)
+
+
+def _stored_source(found: StoredObject) -> Source:
+    text_format, compression = _format_and_compression(Path(found.url), found.url)
+    return Source(found.url, text_format, Path(found.url), compression, found.size, found.modified_ns)
+
+
+def _format_and_compression(file: Path, name: str) -> tuple[SourceFormat, Compression | None]:
+    suffix, compression = _split_suffixes(file)
+    if suffix == ".json":
+        raise InputError(f"{name}: a single JSON document; convert it to .jsonl, one record per line")
+    return _FORMATS.get(suffix, "text"), compression
 
 
 def _spool_standard_input(spool: Path | None) -> Source:
@@ -237,7 +257,7 @@ def read_lines(chunk: SourceChunk) -> Iterator[tuple[int, bytes | None]]:
             with _open_compressed(source) as stream:
                 yield from bounded_lines(stream, MAX_RECORD_BYTES)
             return
-        with source.path.open("rb") as file:
+        with open_file(source.path, CHUNK_BYTES) as file:
             first = _first_line_start(file, chunk.start, chunk.stop)
             file.seek(first)
             for offset, line in bounded_lines(file, MAX_RECORD_BYTES) if first < chunk.stop else ():
@@ -317,11 +337,15 @@ def _decompressed_blocks(source: Source) -> Iterator[tuple[int, bytes]]:
 
 
 def _open_compressed(source: Source) -> BinaryIO:
+    # A path for local files: the libraries close what they open.
+    opened = source.path if storage_url(source.path) is None else open_file(source.path, CHUNK_BYTES)
     if source.compression == "gzip":
-        return cast(BinaryIO, gzip.open(source.path, "rb"))
+        return cast(BinaryIO, gzip.open(opened, "rb"))
     import pyarrow as pa
 
-    return cast(BinaryIO, pa.input_stream(str(source.path), compression="zstd"))
+    return cast(
+        BinaryIO, pa.input_stream(str(opened) if opened is source.path else opened, compression="zstd")
+    )
 
 
 # The patterns that mark a boundary, best first; a boundary is the end of a match. A pattern is searched only
@@ -341,7 +365,7 @@ def _last_boundary(content: bytes) -> int:
 
 def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
     """Return the offset and the content of the text between the boundaries at or after `start` and `stop`."""
-    with source.path.open("rb") as file:
+    with open_file(source.path) as file:
         begin, end = (_next_boundary(file, offset, source) for offset in (start, stop))
         file.seek(begin)
         return begin, file.read(end - begin)

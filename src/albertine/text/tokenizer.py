@@ -28,6 +28,7 @@ from albertine.checksums import file_checksum
 from albertine.errors import InputError
 from albertine.input_files import read_bytes, read_json_object
 from albertine.settings.schema import display_text, display_value
+from albertine.storage.cache import local_folder
 from albertine.text.backends import (
     LibraryErrors,
     albert_backend,
@@ -227,9 +228,10 @@ def load_tokenizer(folder: Path, vocab_size: int | None = None) -> Tokenizer:
     """Return the tokenizer of a folder.
 
     Args:
-        folder: the folder, with the files of one tokenizer.
+        folder: the folder, with the files of one tokenizer; it may be a URL of object storage.
         vocab_size: vocabulary size of the model that takes the ids; None if there is none.
     """
+    folder = local_folder(folder, {*TOKENIZER_FILES, *_VOCABULARY_FILES}.__contains__)
     options = _options(folder)
     vocabulary_file = next((folder / name for name in _VOCABULARY_FILES if (folder / name).exists()), None)
     if not folder.is_dir():

@@ -21,6 +21,9 @@ from albertine import progress
 from albertine.atomic import atomic_folder, partial_folder
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
+from albertine.storage.objects import display_path
+from albertine.storage.upload import output_folder
+from albertine.storage.urls import storage_url
 from albertine.text.backends import albert_backend, set_special_tokens
 from albertine.text.characters import (
     language_warning,
@@ -49,15 +52,21 @@ def build_tokenizer(
 
     Args:
         sources: text.
-        out: a new folder.
+        out: a new folder or URL.
         settings: settings of the training.
         executor: where the words are counted; None for this process.
     """
-    with atomic_folder(out) as folder, partial_folder(out) as scratch:
+    with (
+        output_folder(out, storage_url(out)) as local,
+        atomic_folder(local) as folder,
+        partial_folder(local) as scratch,
+    ):
         found = find_sources(sources, spool=scratch / "standard-input")
         tokenizer = train_tokenizer(found, settings, executor)
         tokenizer.save(folder)
-    progress.print_message(f"{out}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}")
+    progress.print_message(
+        f"{display_path(out)}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}"
+    )
 
 
 def train_tokenizer(

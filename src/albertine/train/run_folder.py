@@ -129,15 +129,15 @@ def _check_command(run: Path, source: SettingsSource, settings_type: type[Settin
         )
 
 
-def unfinished_run_message(run: Path) -> str | None:
-    """Return a message if a folder is a run that has not taken all its steps, else None."""
+def unfinished_run_message(run: Path, name: str) -> str | None:
+    """Return a message, with the name of the run, if a folder is one that has not taken all its steps."""
     with suppress(InputError, OSError, KeyError):  # not a run, or one of an older format
         steps = int(read_run_settings(run).values["train"]["steps"])
         lines = read_last_metrics(run)
         stopped_early = any(line.get("event_type") == "stopped early" for line in lines)
         step = max((line.get("step", 0) for line in lines), default=0)
         if step < steps and not stopped_early:
-            return f"{run}: an unfinished run, about step {step:,} of {steps:,}; using its model so far"
+            return f"{name}: an unfinished run, about step {step:,} of {steps:,}; using its model so far"
     return None
 
 

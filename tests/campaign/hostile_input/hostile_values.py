@@ -29,7 +29,8 @@ _TEXTS = (
     "\ud800", "\udcff", "a\ud83d", "nan", "NaN", "inf", "-1", "0", "1e999", "None", "null", "true",
     "../..", "/", ".", "a/b", "%s%n", "{0}", "[bold]", "[MASK]", "[CLS]", "<pad>", "__class__",
     "\N{GRINNING FACE}", "e\u0301" * 30, "\u1112\u1161\u11ab", "x" * 300, "y" * 100_000, "line\nfeed",
-    "quote\"'", "back\\slash", "a,b;c\td",
+    "quote\"'", "back\\slash", "a,b;c\td", "s3://", "s3://key:secret@bucket/x", "s3://bucket/../x",
+    "https://host/x?X-Amz-Signature=0", "hf://a@b",
 )  # fmt: skip
 
 scalars: SearchStrategy[Any] = st.one_of(

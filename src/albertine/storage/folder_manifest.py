@@ -1,0 +1,107 @@
+"""The manifest of a folder on object storage: its files, with checksums. It is written last.
+
+    FOLDER/albertine-folder.json     names of the files, and for each its object, size and checksum
+
+A reader takes the files that the manifest names and no others, so it sees the former version or the new
+one, and never a mixture. A file has the object of its own name, or if a former version uses that one,
+another; two files of the same content may share an object. A folder without a manifest, which another
+program has uploaded, is read as it is.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+
+from albertine.checksums import json_checksum
+from albertine.errors import InputError, check_format
+from albertine.input_files import MAX_OBJECT_BYTES
+from albertine.json_input import JsonError, dataclass_from_json, parse_json
+from albertine.storage.objects import object_writer, read_object
+from albertine.storage.urls import is_safe_name, join_url
+
+FOLDER_MANIFEST = "albertine-folder.json"
+_FORMAT = 1
+_ADVICE = "upload the folder again"
+_SHA256 = re.compile("[0-9a-f]{64}")
+_MAX_SIZE = 1 << 53
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of a folder.
+
+    Attributes:
+        object: path of its object in the folder.
+        size: bytes.
+        sha256: checksum of the content.
+    """
+
+    object: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class FolderManifest:
+    """The files of a folder.
+
+    Attributes:
+        files: the files, by name.
+        writer: identifier of the process that wrote it, if several might.
+    """
+
+    files: dict[str, FileEntry]
+    writer: str = ""
+
+    @property
+    def checksum(self) -> str:
+        """Checksum of the names, objects and contents of all files."""
+        return json_checksum(asdict(self)["files"])
+
+    @property
+    def objects(self) -> set[str]:
+        """The objects that the files need."""
+        return {entry.object for entry in self.files.values()}
+
+
+def write_folder_manifest(url: str, manifest: FolderManifest) -> None:
+    """Write the manifest of a folder whose objects are complete; a former one is replaced atomically."""
+    values = asdict(manifest)
+    content = json.dumps({"format": _FORMAT, **values, "sha256": json_checksum(values)}, indent=1)
+    with object_writer(join_url(url, FOLDER_MANIFEST)) as stream:
+        stream.write(content.encode())
+
+
+def read_folder_manifest(url: str) -> FolderManifest | None:
+    """Return the manifest of a folder; None if it has none. Raises `InputError` if it is damaged."""
+    manifest_url = join_url(url, FOLDER_MANIFEST)
+    content = read_object(manifest_url, MAX_OBJECT_BYTES)
+    if content is None:
+        return None
+    try:
+        values = parse_json(content)
+        if not isinstance(values, dict):
+            raise JsonError("not an object")
+        check_format(manifest_url, values.pop("format", None), _FORMAT, _ADVICE)
+        if values.pop("sha256", None) != json_checksum(values):
+            raise JsonError("wrong checksum")
+        manifest = dataclass_from_json(FolderManifest, values)
+        _check_entries(manifest)
+    except JsonError as error:
+        raise InputError(f"{manifest_url}: damaged ({error}); {_ADVICE}") from None
+    return manifest
+
+
+def _check_entries(manifest: FolderManifest) -> None:
+    """Raise `JsonError` for a name or an object outside the folder, and for values that are no entry."""
+    folders: set[str] = set()
+    for name, entry in manifest.files.items():
+        for path in (name, entry.object):
+            if not is_safe_name(path) or path == FOLDER_MANIFEST:
+                raise JsonError(f"{ascii(path)[:80]} is not the name of a file in the folder")
+        if not _SHA256.fullmatch(entry.sha256) or not 0 <= entry.size < _MAX_SIZE:
+            raise JsonError(f"{ascii(name)[:80]} has no valid size and checksum")
+        parts = name.split("/")
+        folders |= {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+    if shared := folders & manifest.files.keys():
+        raise JsonError(f"{ascii(min(shared))[:80]} is both a file and a folder")

@@ -1,0 +1,258 @@
+"""Single objects: listing, reading by ranges, and atomic writes.
+
+An object becomes visible when it is complete, because the stores publish an upload at its end. Every error
+is an `InputError` of one line with the URL; of the library's message, it repeats only the kind of the
+error, because the rest may hold keys.
+"""
+
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from albertine.errors import InputError
+from albertine.storage.urls import credentials_advice, join_url, storage_url
+
+_CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 10, 60, 4
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_ERROR_NAME = re.compile(r"AWS Error ([A-Z_]+)|Status\(([A-Z_]+)")
+_CURL_REASON = re.compile(r"curlCode: \d+, ([\w ,.'-]{1,80})")
+_DENIED = re.compile(
+    r"ACCESS_DENIED|INVALID_ACCESS|SIGNATURE|TOKEN|CREDENTIALS|PERMISSION_DENIED|UNAUTH|403|401"
+)
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """An object that exists.
+
+    Attributes:
+        url: its URL.
+        size: bytes.
+        modified_ns: time of its last change, in nanoseconds; 0 if unknown.
+    """
+
+    url: str
+    size: int
+    modified_ns: int
+
+
+def find_object(url: str) -> StoredObject | None:
+    """Return the object at a URL; None if there is none."""
+    with described_errors(url):
+        filesystem, path = _resolve(url)
+        return _stored_object(url, filesystem.get_file_info(path))
+
+
+def list_objects(url: str) -> dict[str, StoredObject]:
+    """Return all objects below a folder, by their names relative to it; empty if there are none."""
+    from pyarrow.fs import FileSelector
+
+    objects = {}
+    with described_errors(url):
+        filesystem, path = _resolve(url)
+        try:
+            infos = filesystem.get_file_info(FileSelector(path, recursive=True))
+        except FileNotFoundError:
+            return {}
+        for info in infos:
+            name = info.path.strip("/")[len(path) :].strip("/")
+            if found := _stored_object(join_url(url, name), info):
+                objects[name] = found
+    return dict(sorted(objects.items()))
+
+
+class _ObjectReader(io.RawIOBase):
+    """An object as a file without a buffer: each read requests a range of bytes."""
+
+    def __init__(self, url: str):
+        self._url = url
+        with described_errors(url):
+            filesystem, path = _resolve(url)
+            self._file = filesystem.open_input_file(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        with described_errors(self._url):
+            return int(self._file.readinto(buffer))
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def open_object(url: str, buffer_bytes: int = 1 << 18) -> BinaryIO:
+    """Return an object as a file, which reads ranges of bytes.
+
+    Args:
+        url: its URL.
+        buffer_bytes: bytes of the smallest range. Each range is a request, which takes much longer than on
+            a disk, so more are better for reading from start to end.
+    """
+    return io.BufferedReader(_ObjectReader(url), buffer_bytes)
+
+
+def read_object(url: str, max_bytes: int) -> bytes | None:
+    """Return the content of an object; None if there is none. Raises `InputError` if it is larger."""
+    found = find_object(url)
+    if found is None:
+        return None
+    if found.size > max_bytes:
+        raise InputError(
+            f"{url}: larger than {max_bytes:,} bytes, the limit for such a file; upload it again"
+        )
+    with open_object(url) as stream:
+        return stream.read(max_bytes)
+
+
+@contextmanager
+def object_writer(url: str) -> Iterator[BinaryIO]:
+    """Yield a file to write; the object appears, or replaces a former one, when the block ends.
+
+    The library also completes an object if the block raises an error, so prepare the content first.
+    """
+    if url.startswith("hf:"):
+        raise InputError(
+            f"{url}: cannot write to the hub; write a local folder, and upload it with `hf upload`"
+        )
+    with described_errors(url):
+        filesystem, path = _resolve(url)
+        # By default, the library would compress an object named .gz or .zst.
+        with filesystem.open_output_stream(path, compression=None) as stream:
+            yield cast(BinaryIO, stream)
+
+
+def remove_object(url: str) -> None:
+    """Remove an object if it exists."""
+    with described_errors(url):
+        filesystem, path = _resolve(url)
+        try:
+            filesystem.delete_file(path)
+        except FileNotFoundError:
+            return
+
+
+def open_file(path: Path, buffer_bytes: int = 1 << 18) -> BinaryIO:
+    """Return a local file, or an object if the path is a URL, opened for reading; see `open_object`."""
+    url = storage_url(path)
+    return path.open("rb") if url is None else open_object(url, buffer_bytes)
+
+
+def file_size(path: Path) -> int:
+    """Return the bytes of a local file, or of an object if the path is a URL."""
+    url = storage_url(path)
+    if url is None:
+        return path.stat().st_size
+    found = find_object(url)
+    if found is None:
+        raise InputError(f"{url}: no such file")
+    return found.size
+
+
+def display_path(path: Path) -> str:
+    """Return a local path or a URL for a message."""
+    return storage_url(path) or str(path)
+
+
+@contextmanager
+def described_errors(url: str) -> Iterator[None]:
+    """Raise the errors of the libraries as `InputError`, with the URL and what to do."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{url}: no such file or folder") from None
+    except Exception as error:  # the libraries raise many types
+        raise InputError(f"{url}: {_problem(url, error)}") from None
+
+
+def _problem(url: str, error: Exception) -> str:
+    """Return what is wrong and what to do, without the words of the library."""
+    text = str(error)
+    match = _ERROR_NAME.search(text)
+    name = next(filter(None, match.groups())) if match else type(error).__name__
+    if "NO_SUCH_BUCKET" in text or "bucket does not exist" in text or name == "RepositoryNotFoundError":
+        return "no such bucket or repository; check the name"
+    if _DENIED.search(name) or "HTTP response code 403" in text or isinstance(error, PermissionError):
+        return f"access denied ({name}); check the permissions, and the credentials {credentials_advice(url)}"
+    reason = _CURL_REASON.search(text)
+    if reason or "NETWORK" in name or "UNAVAILABLE" in name or isinstance(error, ConnectionError):
+        return f"no connection ({reason[1].strip() if reason else name}); check the network and the endpoint"
+    return f"the object store reports {name}; check the URL, and run the command again"
+
+
+def _stored_object(url: str, info: Any) -> StoredObject | None:
+    from pyarrow.fs import FileType
+
+    if info.type != FileType.File:
+        return None
+    return StoredObject(url, int(info.size or 0), int(info.mtime_ns or 0))
+
+
+def _resolve(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it."""
+    scheme, _, path = url.partition("://")
+    bucket = path.partition("/")[0]
+    if scheme == "s3":
+        return _s3(bucket, *(_environment(names) for names in (_ENDPOINT_VARIABLES, _REGION_VARIABLES))), path
+    return (_gs() if scheme == "gs" else _hf()), path
+
+
+def _environment(names: tuple[str, ...]) -> str:
+    return next((value for name in names if (value := os.environ.get(name))), "")
+
+
+@lru_cache(maxsize=16)
+def _s3(bucket: str, endpoint: str, region: str) -> Any:
+    """Return the file system for a bucket; credentials come from the environment, ~/.aws or the machine."""
+    from pyarrow import fs
+
+    scheme, _, host = endpoint.rpartition("://")
+    if endpoint and scheme not in ("", "http", "https"):
+        raise InputError(f"{_ENDPOINT_VARIABLES[1]}: not a URL; expected http:// or https:// and a host")
+    if not endpoint and not region:
+        region = fs.resolve_s3_region(bucket)
+    return fs.S3FileSystem(
+        region=region or None,
+        endpoint_override=host.rstrip("/") or None,
+        scheme=scheme or None,
+        connect_timeout=_CONNECT_SECONDS,
+        request_timeout=_REQUEST_SECONDS,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        allow_delayed_open=True,  # a small object needs one request, not three
+    )
+
+
+@lru_cache(maxsize=1)
+def _gs() -> Any:
+    from pyarrow import fs
+
+    return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=_REQUEST_SECONDS))
+
+
+@lru_cache(maxsize=1)
+def _hf() -> Any:
+    from huggingface_hub import HfFileSystem
+    from pyarrow import fs
+
+    return fs.PyFileSystem(fs.FSSpecHandler(HfFileSystem()))

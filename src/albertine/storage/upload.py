@@ -1,0 +1,148 @@
+"""Uploads local folders, so that a reader sees the former version or the new one, whole.
+
+    1. an object for each file whose content is not there yet, never in place of one in use
+    2. the manifest
+    3. removal of the objects that only the former version used
+
+A killed upload leaves the former version as it was; the next upload completes it.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from albertine import progress
+from albertine.atomic import partial_folder, remove_path
+from albertine.errors import InputError
+from albertine.file_lock import file_lock
+from albertine.storage.cache import work_folder
+from albertine.storage.folder_manifest import (
+    FOLDER_MANIFEST,
+    FileEntry,
+    FolderManifest,
+    write_folder_manifest,
+)
+from albertine.storage.objects import list_objects, object_writer, remove_object
+from albertine.storage.urls import join_url, url_name
+
+_BLOCK_BYTES = 4 << 20
+# Shows that an upload of ours made a folder that has no manifest yet.
+_UNFINISHED = "albertine-unfinished"
+
+
+def refuse_existing_url(url: str) -> None:
+    """Raise `InputError` if a folder on object storage has files, unless they are of an unfinished upload."""
+    objects = list_objects(url)
+    if objects and (_UNFINISHED not in objects or FOLDER_MANIFEST in objects):
+        raise InputError(f"{url}: exists already; name another folder or remove it")
+
+
+def upload_new_folder(folder: Path, url: str) -> None:
+    """Upload a finished folder to a URL at which there is none."""
+    refuse_existing_url(url)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    total = sum(path.stat().st_size for path in files)
+    with progress.progress_counter("Uploading", total=total, unit="bytes") as advance:
+        upload_files(
+            {path.relative_to(folder).as_posix(): path for path in files}, url, None, advance=advance
+        )
+
+
+def upload_files(
+    files: dict[str, Path],
+    url: str,
+    former: FolderManifest | None,
+    *,
+    writer: str = "",
+    advance: Callable[[int], None] = lambda _: None,
+) -> FolderManifest:
+    """Make a folder consist of some files, and return its manifest.
+
+    Args:
+        files: local file of each name. A file may grow meanwhile, and is uploaded as it was at first.
+        url: URL of the folder.
+        former: manifest of the version that is there; None if there is none.
+        writer: identifier of this process, for the manifest.
+        advance: called with the bytes that were uploaded or need no upload.
+    """
+    if former is None:
+        with object_writer(join_url(url, _UNFINISHED)) as stream:
+            stream.write(f"This folder is complete when it has an {FOLDER_MANIFEST}.\n".encode())
+        former, former_objects = FolderManifest({}), {_UNFINISHED}
+    else:
+        former_objects = former.objects
+    known = {(entry.sha256, entry.size): entry for entry in former.files.values()}
+    used = {*former_objects, FOLDER_MANIFEST}
+    entries: dict[str, FileEntry] = {}
+    for name, path in files.items():
+        entries[name] = _upload_unless_known(name, path, url, known, used)
+        advance(entries[name].size)
+    manifest = FolderManifest(entries, writer)
+    if manifest != former:
+        write_folder_manifest(url, manifest)
+    for unused_object in sorted(former_objects - manifest.objects):
+        remove_object(join_url(url, unused_object))
+    return manifest
+
+
+def _upload_unless_known(
+    name: str, path: Path, url: str, known: dict[tuple[str, int], FileEntry], used: set[str]
+) -> FileEntry:
+    """Return the entry of a file; upload it, and note that, if no object has its content."""
+    with path.open("rb") as stream:
+        size, checksum = _measure(stream)
+        if (checksum, size) not in known:
+            entry = FileEntry(name if name not in used else f"{name}.{checksum[:16]}", size, checksum)
+            stream.seek(0)
+            _upload(stream, size, join_url(url, entry.object))
+            known[checksum, size] = entry
+            used.add(entry.object)
+        return known[checksum, size]
+
+
+def _measure(stream: BinaryIO) -> tuple[int, str]:
+    """Return the number of bytes of a file and their checksum."""
+    size, digest = 0, hashlib.sha256()
+    while block := stream.read(_BLOCK_BYTES):
+        size += len(block)
+        digest.update(block)
+    return size, digest.hexdigest()
+
+
+def _upload(stream: BinaryIO, size: int, url: str) -> None:
+    """Upload the first `size` bytes of a file."""
+    with object_writer(url) as target:
+        while size > 0 and (block := stream.read(min(size, _BLOCK_BYTES))):
+            target.write(block)
+            size -= len(block)
+
+
+@contextmanager
+def output_folder(out: Path, url: str | None) -> Iterator[Path]:
+    """Yield the folder to write a result to: `out`, or if it is a URL, a folder that is then uploaded."""
+    if url is None:
+        yield out
+        return
+    refuse_existing_url(url)
+    with partial_folder(work_folder(url)) as scratch:
+        folder = scratch / url_name(url)
+        yield folder
+        upload_new_folder(folder, url)
+
+
+@contextmanager
+def resumable_folder(url: str) -> Iterator[Path]:
+    """Yield the local folder of a long work whose result is uploaded when the block ends without an error.
+
+    The folder stays after an error or an interruption, so that the same command resumes there.
+    """
+    refuse_existing_url(url)
+    folder = work_folder(url)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    busy = f"{url}: another process works on it, in {folder}; wait for it, or name another URL"
+    with file_lock(folder.with_name(f"{folder.name}.lock"), busy):
+        yield folder
+        upload_new_folder(folder, url)
+        remove_path(folder)

@@ -1,0 +1,68 @@
+"""Finds texts on object storage by a URL: an object, a folder, or a pattern of these.
+
+The names of a folder have the order of local files, and those that begin with a dot are left out, so a corpus
+of the same files is the same.
+"""
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from glob import has_magic
+
+from albertine.errors import InputError
+from albertine.storage.objects import StoredObject, find_object, list_objects
+
+
+def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredObject]:
+    """Return the objects that a URL names.
+
+    Args:
+        url: URL of an object, a folder or a pattern, in which `**` stands for any number of folders.
+        is_text: whether an object of a folder is a text, by its name.
+    """
+    found = find_object(url) if not has_magic(url) else None
+    if found is not None:
+        return [found]
+    components = url.split("/")
+    depth = next((index for index, part in enumerate(components) if has_magic(part)), len(components))
+    if depth < 3:
+        raise InputError(f"{url}: a pattern in place of a bucket; name the bucket")
+    objects = list_objects("/".join(components[:depth]))
+    names = _matching_names(list(objects), components[depth:], is_text)
+    if not names:
+        raise InputError(
+            f"{url}: no such object, and no text files in such a folder; expected .txt, .text, .jsonl or "
+            ".ndjson, also compressed as .gz or .zst, or .parquet"
+        )
+    return [objects[name] for name in names]
+
+
+def _matching_names(
+    names: Sequence[str], patterns: Sequence[str], is_text: Callable[[str], bool]
+) -> list[str]:
+    """Return the names that a pattern matches, and the texts in folders that it matches, in order."""
+    matches: dict[str, list[str]] = {}  # the names of each matching file or folder
+    for name in names:
+        parts = name.split("/")
+        for depth in range(len(parts) + 1):
+            is_visible = not any(part.startswith(".") for part in parts[depth:])
+            is_file = depth == len(parts)
+            if (is_file or (is_visible and is_text(name))) and _matches(parts[:depth], patterns):
+                matches.setdefault("/".join(parts[:depth]), []).append(name)
+    return list(
+        dict.fromkeys(
+            name
+            for match in sorted(matches)
+            for name in sorted(matches[match], key=lambda name: name.split("/"))
+        )
+    )
+
+
+def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Return whether the components of a path match those of a pattern; `*` matches no hidden name."""
+    if not patterns:
+        return not parts
+    first = patterns[0]
+    is_visible = bool(parts) and (first.startswith(".") or not parts[0].startswith("."))
+    if first == "**":
+        return _matches(parts, patterns[1:] or ["*"]) or (is_visible and _matches(parts[1:], patterns))
+    return is_visible and fnmatchcase(parts[0], first) and _matches(parts[1:], patterns[1:])

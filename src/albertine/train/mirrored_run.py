@@ -1,0 +1,208 @@
+"""A run on object storage: it works in a local folder, which is uploaded after each checkpoint.
+
+An upload makes all files of the run visible at once (see `storage.upload`), so another machine always finds
+a complete checkpoint to resume from. A failed upload is repeated while training continues, and the local
+folder stays, so a lost connection loses nothing.
+"""
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from albertine import progress
+from albertine.atomic import atomic_folder, remove_path
+from albertine.errors import InputError, WorkError
+from albertine.file_lock import file_lock
+from albertine.storage.cache import download_files, waiting_lock, work_folder
+from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
+from albertine.storage.upload import refuse_existing_url, upload_files
+from albertine.storage.urls import storage_url
+from albertine.train.checkpoints import CHECKPOINTS_FOLDER, STATE_FILE
+from albertine.train.run_folder import SETTINGS_FILE
+
+_LOCK_FILE = "run.lock"
+_CHECKPOINT = re.compile(rf"(.*)\b{CHECKPOINTS_FOLDER}/step-(\d+)[.\d]*/{re.escape(STATE_FILE)}")
+_POLL_SECONDS = 0.5
+_MAX_PAUSE = 60.0  # seconds before a failed upload is repeated
+_LAST_ATTEMPTS = 4  # at the end of a run
+
+
+@contextmanager
+def mirrored_run(out: Path) -> Iterator[Path]:
+    """Yield the local folder of a run; if `out` is a URL, restore the run there first, and keep it uploaded.
+
+    Of several processes, the one of rank 0 uploads. Raises `WorkError` at the end if the last upload failed.
+    """
+    url = storage_url(out)
+    if url is None:
+        yield out
+        return
+    run = restored_run(out)
+    if os.environ.get("RANK", "0") != "0":
+        yield run
+        return
+    busy = f"{url}: another process is training there; wait for it, or name another URL"
+    with file_lock(run.with_name(f"{run.name}.lock"), busy):
+        progress.print_message(f"{url}: the run works in {run}, and is uploaded after each checkpoint")
+        mirror = _Mirror(run, url)
+        try:
+            yield run
+        except KeyboardInterrupt:
+            mirror.stop()
+            raise
+        except BaseException:
+            if problem := mirror.finish():
+                progress.print_message(problem)
+            raise
+        if problem := mirror.finish():
+            raise WorkError(problem)
+
+
+def restored_run(out: Path) -> Path:
+    """Return the local folder of a run; for a URL, download the run unless the local one is as advanced."""
+    url = storage_url(out)
+    if url is None:
+        return out
+    run = work_folder(url)
+    run.parent.mkdir(parents=True, exist_ok=True)
+    with waiting_lock(run.with_name(f"{run.name}.restore")):  # other ranks of this machine restore it, too
+        manifest = read_folder_manifest(url)
+        local_steps = _newest_steps(_run_files(run))
+        if manifest is None:
+            refuse_existing_url(url)
+            if run.exists() and _uploaded_file(run).exists():
+                raise InputError(
+                    f"{url}: the run is no longer there, but its local copy is in {run}; remove the copy to "
+                    "start a new run, or name another --out"
+                )
+            return run
+        steps = _newest_steps(manifest.files)
+        if not any(_is_settings(name) for name in manifest.files):
+            raise InputError(f"{url}: exists already and is not a run; name another URL or remove it")
+        if any(local_steps.get(name, -1) < step for name, step in steps.items()):
+            _replace(run, url, manifest)
+        return run
+
+
+def _replace(run: Path, url: str, manifest: FolderManifest) -> None:
+    """Download a run in place of an older local state of it."""
+    if run.exists():
+        with file_lock(run.with_name(f"{run.name}.lock"), f"{url}: another process is training in {run}"):
+            remove_path(run)
+    with atomic_folder(run) as partial:
+        download_files(url, manifest, partial)
+        for name in filter(_is_settings, manifest.files):  # by its lock, a run folder is known
+            folder = (partial / name).parent / CHECKPOINTS_FOLDER
+            folder.mkdir(exist_ok=True)
+            (folder / _LOCK_FILE).touch()
+    _uploaded_file(run).touch()
+
+
+def _uploaded_file(run: Path) -> Path:
+    """Return the file, beside a local run, that shows that the run has been on object storage."""
+    return run.with_name(f"{run.name}.uploaded")
+
+
+def _is_settings(name: str) -> bool:
+    return name.rpartition("/")[2] == SETTINGS_FILE
+
+
+def _newest_steps(names: Iterable[str]) -> dict[str, int]:
+    """Return the step of the newest checkpoint of each run among some files; a sweep has several runs."""
+    steps: dict[str, int] = {}
+    for match in filter(None, map(_CHECKPOINT.fullmatch, names)):
+        steps[match[1]] = max(steps.get(match[1], -1), int(match[2]))
+    return steps
+
+
+def _run_files(run: Path) -> dict[str, Path]:
+    """Return the files of a run by name, without locks and partial files; checkpoints are first."""
+    paths = sorted(run.rglob("*")) if run.is_dir() else []
+    return {
+        path.relative_to(run).as_posix(): path
+        for path in paths
+        if path.is_file()
+        and path.name != _LOCK_FILE
+        and not any(part.startswith(".") for part in path.relative_to(run).parts)
+    }
+
+
+class _Mirror:
+    """Uploads a run in a thread, whenever its checkpoints have changed."""
+
+    def __init__(self, run: Path, url: str):
+        """Start the thread."""
+        self._run, self._url, self._writer = run, url, uuid4().hex
+        self._manifest = read_folder_manifest(url)
+        self._known_writers = {self._writer, self._manifest.writer if self._manifest else ""}
+        self._uploaded_state: object = None
+        self._failures, self._stopping = 0, threading.Event()
+        self._thread = threading.Thread(target=self._upload_changes, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread without waiting for it: what it has not finished stays invisible."""
+        self._stopping.set()
+
+    def finish(self) -> str | None:
+        """Upload the final state; return what is wrong if that fails."""
+        self.stop()
+        self._thread.join()
+        problem = None
+        for attempt in range(_LAST_ATTEMPTS):
+            if attempt:
+                time.sleep(2.0**attempt)
+            problem = self._upload()
+            if problem is None:
+                return None
+        return f"{problem}; the run is in {self._run}; the same command uploads it"
+
+    def _upload_changes(self) -> None:
+        while not self._stopping.wait(min(_MAX_PAUSE, _POLL_SECONDS * 2**self._failures)):
+            state = self._checkpoint_state()
+            if not state or state == self._uploaded_state:
+                continue
+            problem = self._upload()
+            if problem is None:
+                self._uploaded_state = state
+                self._failures = 0
+                continue
+            if not self._failures:
+                progress.print_message(f"{problem}; training continues, and the upload is repeated")
+            self._failures += 1
+
+    def _checkpoint_state(self) -> list[tuple[str, int]]:
+        """Return what changes when a checkpoint is written or removed."""
+        files = self._run.rglob(f"{CHECKPOINTS_FOLDER}/step-*/{STATE_FILE}")
+        try:
+            return sorted((str(file), file.stat().st_mtime_ns) for file in files)
+        except OSError:  # removed meanwhile; the next call sees the rest
+            return []
+
+    def _upload(self) -> str | None:
+        """Upload the run as it is now; return what is wrong if that fails."""
+        try:
+            found = read_folder_manifest(self._url)
+            if found is not None and found.writer not in self._known_writers:
+                return f"{self._url}: another process has uploaded a run there meanwhile"
+            if found is None and self._manifest is not None:
+                return f"{self._url}: the run was removed there meanwhile"
+            if not _run_files(self._run):  # the command ended before there was a run
+                return None
+            self._manifest = self._upload_files(found)
+            _uploaded_file(self._run).touch()
+        except (InputError, OSError) as error:
+            return str(error)
+        return None
+
+    def _upload_files(self, former: FolderManifest | None) -> FolderManifest:
+        """Upload the files of the run; start again if an old checkpoint is removed meanwhile."""
+        for _ in range(_LAST_ATTEMPTS):
+            with suppress(FileNotFoundError):
+                return upload_files(_run_files(self._run), self._url, former, writer=self._writer)
+        return upload_files(_run_files(self._run), self._url, former, writer=self._writer)

@@ -1,0 +1,267 @@
+"""Runs on object storage: the weights of a local run, resuming elsewhere, failing uploads."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from albertine import progress
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.corpus.corpus import Corpus
+from albertine.errors import InputError, WorkError
+from albertine.finetune.finetune import finetune
+from albertine.finetune.settings import FinetuneSettings
+from albertine.pretrain import run as pretrain_run
+from albertine.pretrain.run import pretrain
+from albertine.pretrain.settings import PretrainSettings
+from albertine.settings import settings_to_toml
+from albertine.storage import objects
+from albertine.storage.cache import download_folder, work_folder
+from albertine.storage.folder_manifest import read_folder_manifest
+from albertine.storage.objects import list_objects
+from albertine.storage.upload import upload_new_folder
+from albertine.train import mirrored_run as mirrored
+from albertine.train.checkpoints import CheckpointStore
+from albertine.train.trainer import Trainer
+from tests.pretrain.conftest import settings, weight_bytes
+from tests.task_fixtures import checkpoint, finetune_settings, with_train_settings
+
+from .conftest import SECRET_KEY
+
+__all__ = ["checkpoint", "finetune_settings", "settings"]
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretrain_run, "draw_curve", lambda _: None)
+    monkeypatch.setattr(mirrored, "_POLL_SECONDS", 0.05)
+
+
+class Crash(BaseException):
+    """Stands for the loss of the machine."""
+
+
+@contextmanager
+def crash_after(steps: int, url: str, uploaded: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lose the machine after some steps, once the checkpoint `uploaded` is on object storage."""
+    original, taken = Trainer._advance, 0
+
+    def advance(self: Trainer) -> None:
+        nonlocal taken
+        if taken == steps:
+            deadline = time.monotonic() + 120
+            while time.monotonic() < deadline:
+                manifest = read_folder_manifest(url)
+                if manifest and any(name.startswith(uploaded) for name in manifest.files):
+                    raise Crash
+                time.sleep(0.1)
+            raise AssertionError(f"{uploaded} was not uploaded")
+        taken += 1
+        original(self)
+
+    def stop(self: mirrored._Mirror) -> None:
+        self.stop()
+        self._thread.join()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_advance", advance)
+        patched.setattr(mirrored._Mirror, "finish", stop)
+        with pytest.raises(Crash):
+            yield
+
+
+def lose_machine(url: str) -> None:
+    shutil.rmtree(work_folder(url).parent)
+
+
+def test_a_run_resumes_on_another_machine_with_the_same_weights(
+    bucket: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretrain(tmp_path / "local", settings)
+    url = f"{bucket}/runs/first"
+    with crash_after(7, url, "checkpoints/step-00000006", monkeypatch):
+        pretrain(url, settings)
+    lose_machine(url)
+    metrics = pretrain(url, settings)
+    assert weight_bytes(download_folder(url)) == weight_bytes(tmp_path / "local")
+    lose_machine(url)
+    assert pretrain(url, settings) == metrics  # finished; nothing is trained again
+
+
+def test_every_uploaded_version_resumes(
+    bucket: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each upload, the run on object storage is one with an intact newest checkpoint."""
+    url, steps = f"{bucket}/run", list[int]()
+    original = mirrored._Mirror._upload
+
+    def upload_and_check(self: mirrored._Mirror) -> str | None:
+        problem = original(self)
+        folder = tmp_path / str(len(steps))
+        shutil.copytree(download_folder(url), folder)
+        checkpoint = CheckpointStore(folder, 1).newest_valid()
+        assert checkpoint is not None
+        steps.append(checkpoint.step)
+        return problem
+
+    monkeypatch.setattr(mirrored._Mirror, "_upload", upload_and_check)
+    pretrain(url, settings)
+    assert steps == sorted(steps)
+    assert steps[-1] == 12
+    names = [name for name in list_objects(url) if name.endswith("state.json")]
+    assert len(names) <= 4  # the objects of removed checkpoints are removed
+
+
+def test_a_lost_connection_does_not_stop_training_and_loses_nothing(
+    bucket: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, messages = f"{bucket}/run", list[str]()
+    monkeypatch.setattr(mirrored, "_LAST_ATTEMPTS", 1)
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    original = Trainer.train
+
+    def lose_connection(self: Trainer) -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        original(self)
+
+    monkeypatch.setattr(objects, "_ATTEMPTS", 1)
+    progress.set_message_writer(messages.append)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(Trainer, "train", lose_connection)
+            with pytest.raises(WorkError, match="no connection") as raised:
+                pretrain(url, settings)
+    finally:
+        progress.set_message_writer(None)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    assert str(work_folder(url)) in str(raised.value)
+    assert SECRET_KEY not in "".join(messages) + str(raised.value)
+    assert read_folder_manifest(url) is None
+    pretrain(url, settings)  # only uploads
+    pretrain(tmp_path / "local", settings)
+    assert weight_bytes(download_folder(url)) == weight_bytes(tmp_path / "local")
+
+
+def test_another_process_that_writes_there_is_noticed(
+    bucket: str, settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{bucket}/run"
+    pretrain(url, settings)
+    monkeypatch.setattr(mirrored, "_LAST_ATTEMPTS", 1)
+    first = mirrored._Mirror(work_folder(url), url)
+    first.stop()
+    second = mirrored._Mirror(work_folder(url), url)
+    (work_folder(url) / "note.txt").write_text("second")
+    assert second.finish() is None
+    assert "another process" in str(first.finish())
+
+
+def test_a_removed_run_does_not_come_back(bucket: str, settings: PretrainSettings) -> None:
+    url = f"{bucket}/run"
+    pretrain(url, settings)
+    for name in list_objects(url):
+        objects.remove_object(f"{url}/{name}")
+    with pytest.raises(InputError, match="no longer there"):
+        pretrain(url, settings)
+    lose_machine(url)
+    pretrain(url, settings)
+
+
+def test_a_folder_that_is_no_run_stays_as_it_is(
+    bucket: str, settings: PretrainSettings, corpus: Corpus
+) -> None:
+    upload_new_folder(corpus.folder, f"{bucket}/corpus")
+    before = list_objects(f"{bucket}/corpus")
+    with pytest.raises(InputError, match="exists already"):
+        pretrain(f"{bucket}/corpus", settings)
+    assert list_objects(f"{bucket}/corpus") == before
+
+
+def test_a_run_and_its_corpus_on_object_storage_hold_no_credentials(
+    bucket: str, settings: PretrainSettings, corpus: Corpus, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    upload_new_folder(corpus.folder, f"{bucket}/corpus")
+    config = tmp_path / "settings.toml"
+    config.write_text(settings_to_toml(replace(settings, corpus=Path(f"{bucket}/corpus"))))
+    url = f"{bucket}/run"
+    assert run_command(app, ["pretrain", "--config", str(config), "--out", url]) == 0
+    assert run_command(app, ["pretrain", "--out", url, "--resume"]) == 0
+    printed = capfd.readouterr()
+    written = [path.read_bytes() for path in work_folder(url).rglob("*") if path.is_file()]
+    for content in (printed.out.encode(), printed.err.encode(), *written):
+        assert SECRET_KEY.encode() not in content
+        assert b"a-key" not in content
+    assert Path(f"{bucket}/corpus").as_posix() in (work_folder(url) / "settings.toml").read_text()
+
+
+def test_a_command_that_fails_before_the_run_leaves_nothing(bucket: str, settings: PretrainSettings) -> None:
+    with pytest.raises(InputError):
+        pretrain(f"{bucket}/run", replace(settings, corpus=Path("/no/such/corpus")))
+    assert not list_objects(f"{bucket}/run")
+    pretrain(f"{bucket}/run", settings)
+
+
+def test_finetuning_with_several_seeds_resumes_on_another_machine(
+    bucket: str,
+    checkpoint: Path,
+    finetune_settings: FinetuneSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = with_train_settings(replace(finetune_settings, seeds=2), steps=20, evaluate_every=10)
+    local = finetune(str(checkpoint), tmp_path / "local", wanted)
+    url = f"{bucket}/tuned"
+    with crash_after(
+        25, url, "seed-0/checkpoints/step-00000020", monkeypatch
+    ):  # in the run of the second seed
+        finetune(str(checkpoint), url, wanted)
+    lose_machine(url)
+    remote = finetune(str(checkpoint), url, wanted)
+    assert [run.metrics for run in remote.runs] == [run.metrics for run in local.runs]
+    assert weight_bytes(download_folder(url)) == weight_bytes(tmp_path / "local")
+
+
+_KILLED_RUN = """
+import os, sys
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.train import mirrored_run
+mirrored_run._POLL_SECONDS = 0.05
+sys.exit(run_command(app, sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_random_moments_ends_with_the_same_weights(
+    bucket: str, settings: PretrainSettings, tmp_path: Path
+) -> None:
+    """The process is killed again and again, and every second time the machine is lost as well."""
+    settings = replace(settings, train=replace(settings.train, steps=60))
+    pretrain(tmp_path / "local", settings)
+    config = tmp_path / "settings.toml"
+    config.write_text(settings_to_toml(settings))
+    url = f"{bucket}/run"
+    command = [sys.executable, "-c", _KILLED_RUN, "pretrain", "--config", str(config), "--out", url]
+    for attempt in range(6):
+        process = subprocess.Popen(
+            command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
+        time.sleep(6 + attempt / 2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if attempt % 2 and work_folder(url).exists():
+            lose_machine(url)
+    pretrain(url, settings)
+    assert weight_bytes(download_folder(url)) == weight_bytes(tmp_path / "local")
