@@ -1,7 +1,6 @@
 """Tests that commands give the same bytes on a Ray cluster as without, also if workers are killed."""
 
 import contextlib
-import json
 import os
 import signal
 import threading
@@ -9,7 +8,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -23,8 +21,6 @@ from tests.task_fixtures import (
     write_csv,
 )
 
-from albertine.cli import app
-from albertine.command import run_command
 from albertine.corpus import encode_jobs
 from albertine.corpus.build import build_corpus
 from albertine.corpus.settings import CorpusSettings
@@ -34,6 +30,9 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.predict import predict
 from albertine.inference.settings import PredictSettings
 from albertine.settings import HeadSettings
+from albertine.study.catalog import find_claim
+from albertine.study.settings import StudySettings
+from albertine.study.study import run_studies
 from albertine.tasks.card import TaskCard
 from albertine.text import sources
 from albertine.text.settings import TokenizerSettings
@@ -150,16 +149,19 @@ def test_a_run_of_a_killed_worker_resumes(
 
 
 @pytest.mark.slow
-def test_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "local")
+def test_study(cluster: RayCluster, tmp_path: Path) -> None:
     (tmp_path / "order.toml").write_text(CLAIM)
-    reports: list[Any] = []
-    for name, options in (("alone", []), ("cluster", ["--cluster", "ray"])):
-        out = tmp_path / name
-        words = ["study", str(tmp_path / "order.toml"), "--scale", "smoke", "--out", str(out), "--quiet"]
-        assert run_command(app, [*words, *options]) == 0
-        report = json.loads((out / "claims" / "order.smoke.json").read_text())
-        for arm in report["arms"]:
-            del arm["values"]["seconds"]
-        reports.append([report["arms"], report["verdicts"]])
-    assert reports[0] == reports[1]
+    claim, settings = find_claim(str(tmp_path / "order.toml")), StudySettings(scale="smoke")
+    out = tmp_path / "studies"  # the same, because the ids of runs contain it
+    measured = []
+    for name, executor in (("alone", None), ("cluster", cluster)):
+        (report,) = run_studies([claim], out, settings, executor)
+        values = [{**arm.values, "seconds": None} for arm in report.arms]
+        measured.append([values, [arm.runs for arm in report.arms], report.verdicts])
+        out.rename(tmp_path / name)
+    assert measured[0] == measured[1]
+    weights = list((tmp_path / "alone").rglob("*.safetensors"))
+    assert len(weights) >= 4
+    for file in weights:
+        other = tmp_path / "cluster" / file.relative_to(tmp_path / "alone")
+        assert file.read_bytes() == other.read_bytes()
