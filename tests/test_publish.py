@@ -213,7 +213,7 @@ def test_the_card_has_every_score_beside_its_baseline(
     author = Author("someone/small", "cc-by-4.0", "Letters of 1850.", "Dear [MASK].")
     rotary = ModelSettings(rotary=True)
     text = model_card(author, PretrainSettings(), rotary, corpus.manifest, card)
-    metadata = ModelCard(text).data.to_dict()
+    metadata = ModelCard(text).data.to_dict()  # type: ignore[no-untyped-call]
     assert (metadata["license"], metadata["pipeline_tag"]) == ("cc-by-4.0", "fill-mask")
     for line in (
         "| held-out text: loss on [MASK] tokens | 4.250 | 4.125 to 4.375 "

@@ -52,7 +52,7 @@ def _link(one: ReportSummary) -> str:
 
 
 def _row(one: ReportSummary, measured_on: str) -> str:
-    verdict = one.outcome
+    verdict: str = one.outcome
     if one.seeds_needed is not None:
         verdict += f"; {one.seeds_needed} seeds may decide"
     return f"| {_link(one)} | {one.scale} | {one.seeds} | {verdict} | {one.sentence} | {measured_on} |"
