@@ -91,6 +91,8 @@ def _quantize_openvino(file: Path, calibration: Sequence[Arrays]) -> None:
         nncf.Dataset(calibration),
         model_type=nncf.ModelType.TRANSFORMER,
         subset_size=len(calibration),
+        # Weights of seven bits in all products, for the reason given for ONNX.
+        advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE),
     )
     save_openvino(quantized, file)
 
