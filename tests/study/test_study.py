@@ -245,7 +245,7 @@ def _diverge(*_: Any) -> None:
     raise Diverged("the loss is not finite")
 
 
-def _run_here(_activity: str, jobs: dict[Path, Any], _steps: int) -> None:
+def _run_here(_activity: str, jobs: dict[Path, Any], _steps: int, _executor: object) -> None:
     for job in jobs.values():
         job()
 
