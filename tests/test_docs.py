@@ -2,10 +2,8 @@
 
 import contextlib
 import io
-import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tomllib
@@ -15,9 +13,10 @@ import pytest
 
 from albertine.model.parameter_counts import count_parameters
 from albertine.settings import MODEL_PRESETS
+from tests.doc_pages import CODE_BLOCK, ROOT, free_port, process_environment, run_page
 
-ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES.append(ROOT / "docs" / "studies" / "README.md")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
 _FOREIGN_OPTIONS = {
     "--requeue",  # Slurm
@@ -25,42 +24,11 @@ _FOREIGN_OPTIONS = {
     *("--build-arg", "--cpus", "--env", "--memory", "--publish", "--tag"),  # Docker
     *("--output", "--unit"),  # systemd
 }
-_BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
-
-
-def process_environment() -> dict[str, str]:
-    """Return the environment variables, with the commands of this Python first on the PATH."""
-    return {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "OMP_NUM_THREADS": "1",
-    }
 
 
 @pytest.mark.slow
 def test_the_tutorial_runs(tmp_path: Path) -> None:
-    with socket.socket() as listener:  # port 8000 may be in use
-        listener.bind(("127.0.0.1", 0))
-        port = str(listener.getsockname()[1])
-    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").replace("8000", port)
-    outputs = []
-    for language, block in _BLOCK.findall(text):
-        if "curl" in block and shutil.which("curl") is None:
-            continue  # tests/deploy sends requests without curl
-        # If a command fails, stop the server of its block.
-        block = f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{block}" if language == "sh" else block
-        command = ["bash", "-euc", block] if language == "sh" else [sys.executable, "-c", block]
-        completed = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=process_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert completed.returncode == 0, block + completed.stderr
-        outputs.append(completed.stdout)
+    outputs = run_page("tutorial.md", tmp_path, {"8000": free_port()})  # port 8000 may be in use
     if shutil.which("curl"):
         assert '{"label":' in outputs[-1], outputs
     assert (tmp_path / "my-albert" / "report.html").exists()
@@ -170,7 +138,10 @@ def test_documented_options_exist() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         lines = [
-            line for _, block in _BLOCK.findall(text) for line in block.splitlines() if "albertine " in line
+            line
+            for _, block in CODE_BLOCK.findall(text)
+            for line in block.splitlines()
+            if "albertine " in line
         ]
         inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
         lines += [code for code in inline if code.startswith(("--", "albertine "))]
@@ -186,7 +157,7 @@ def test_documented_commands_exist(page: Path, capsys: pytest.CaptureFixture[str
     from albertine.cli import app
     from albertine.command import run_command
 
-    code = "\n".join(block for _, block in _BLOCK.findall(page.read_text(encoding="utf-8")))
+    code = "\n".join(block for _, block in CODE_BLOCK.findall(page.read_text(encoding="utf-8")))
     for command in sorted(set(re.findall(r"\balbertine ([a-z][a-z-]*)\b", code))):
         assert run_command(app, [command, "--help"]) == 0, command
     capsys.readouterr()

@@ -32,7 +32,7 @@ from albertine.report_card.results import (
 )
 from albertine.settings import HeadSettings, ModelSettings
 from tests.conftest import write_text
-from tests.interop.test_hub import HubHandler, load_in_process
+from tests.interop.test_hub import HubHandler, load_in_process, run_script
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PUSH_SCRIPT = """
@@ -146,16 +146,7 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 def push_in_process(environment: dict[str, str], package: Path, name: str = "someone/small") -> str:
     """Upload a package in a new process; return what `PUSH_SCRIPT` prints."""
-    completed = subprocess.run(
-        [sys.executable, "-c", PUSH_SCRIPT, str(EXAMPLES), str(package), name],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert completed.returncode == 0, completed.stderr
-    return completed.stdout.strip()
+    return run_script(environment, PUSH_SCRIPT, str(EXAMPLES), str(package), name)
 
 
 @pytest.fixture

@@ -2,12 +2,8 @@
 
 import csv
 import random
-import re
 import shutil
-import socket
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,11 +12,10 @@ from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
-from tests.test_docs import ROOT, process_environment
+from tests.doc_pages import ROOT, free_port, run_page
 
 pytestmark = pytest.mark.slow  # whole workflows
 
-_BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 _LABELS = {"good": "joy warm kind bright", "bad": "cold dull rude broken"}
 
 
@@ -42,36 +37,6 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stories")
     write_world(folder / "world", WorldSettings(stories=600, extra=0, other=0, train=0, workers=1))
     return folder / "world" / "text"
-
-
-def run_page(name: str, folder: Path, replacements: Mapping[str, str]) -> None:
-    """Run the blocks of a page in `folder`, with each of the replacements made at least once."""
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    for old, new in replacements.items():
-        assert old in text, f"{name} no longer has {old}"
-        text = text.replace(old, new)
-    for language, block in _BLOCK.findall(text):
-        if "docker " in block or ("curl" in block and shutil.which("curl") is None):
-            continue  # tests/deploy runs the lines of the Dockerfile, and sends requests without curl
-        # If a command fails, stop the server of its block.
-        script = f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{block}"
-        command = ["bash", "-euc", script] if language == "sh" else [sys.executable, "-c", block]
-        completed = subprocess.run(
-            command,
-            cwd=folder,
-            env=process_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-        )
-        assert completed.returncode == 0, block + completed.stdout + completed.stderr
-
-
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
 
 
 def test_own_language(stories: Path, tmp_path: Path) -> None:

@@ -169,13 +169,18 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 def load_in_process(environment: dict[str, str], *arguments: str) -> str:
     """Load a checkpoint in a new process; return what `LOAD_SCRIPT` prints."""
+    return run_script(environment, LOAD_SCRIPT, *arguments)
+
+
+def run_script(environment: dict[str, str], script: str, *arguments: str) -> str:
+    """Run a script in a new process, which reads the variables of the hub; return what it prints."""
     completed = subprocess.run(
-        [sys.executable, "-c", LOAD_SCRIPT, *arguments],
+        [sys.executable, "-c", script, *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert completed.returncode == 0, completed.stderr
     return completed.stdout.strip()

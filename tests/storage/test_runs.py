@@ -69,8 +69,8 @@ def crash_after(steps: int, url: str, uploaded: str, monkeypatch: pytest.MonkeyP
         taken += 1
         original(self)
 
-    def stop(self: mirrored._Mirror) -> None:
-        self.stop()
+    def stop(self: mirrored._Mirror, _attempts: int = 0) -> None:
+        self._stopping.set()
         self._thread.join()
 
     with monkeypatch.context() as patched:
@@ -241,6 +241,35 @@ from albertine.train import mirrored_run
 mirrored_run._POLL_SECONDS = 0.05
 sys.exit(run_command(app, sys.argv[1:]))
 """
+
+
+def test_a_stopped_run_uploads_its_last_checkpoint(
+    bucket: str, settings: PretrainSettings, tmp_path: Path
+) -> None:
+    """SIGTERM comes before a machine is taken away."""
+    train = replace(settings.train, steps=100_000, save_every=None, evaluate_every=50_000)
+    config = tmp_path / "settings.toml"
+    config.write_text(settings_to_toml(replace(settings, train=train)))
+    url = f"{bucket}/run"
+    process = subprocess.Popen(
+        [sys.executable, "-c", _KILLED_RUN, "pretrain", "--config", str(config), "--out", url],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    metrics = work_folder(url) / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (metrics.exists() and '"step": 5' in metrics.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    _, messages = process.communicate(timeout=120)
+    assert process.returncode == 143
+    assert "uploading the last checkpoint" in messages
+    lose_machine(url)
+    checkpoint = CheckpointStore(download_folder(url), 1).newest_valid()
+    assert checkpoint is not None
+    assert checkpoint.step >= 5
 
 
 @pytest.mark.slow

@@ -52,11 +52,13 @@ def mirrored_run(out: Path) -> Iterator[Path]:
         mirror = _Mirror(run, url)
         try:
             yield run
-        except KeyboardInterrupt:
-            mirror.stop()
-            raise
-        except BaseException:
-            if problem := mirror.finish():
+        except BaseException as error:
+            attempts = _LAST_ATTEMPTS
+            if isinstance(error, KeyboardInterrupt):  # this machine may be taken away soon
+                attempts = 1
+                message = f"uploading the last checkpoint; a second signal leaves it in {run}"
+                progress.print_message(f"{url}: {message}")
+            if problem := mirror.finish(attempts):
                 progress.print_message(problem)
             raise
         if problem := mirror.finish():
@@ -145,16 +147,12 @@ class _Mirror:
         self._thread = threading.Thread(target=self._upload_changes, daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop the thread without waiting for it: what it has not finished stays invisible."""
-        self._stopping.set()
-
-    def finish(self) -> str | None:
+    def finish(self, attempts: int = _LAST_ATTEMPTS) -> str | None:
         """Upload the final state; return what is wrong if that fails."""
-        self.stop()
+        self._stopping.set()
         self._thread.join()
         problem = None
-        for attempt in range(_LAST_ATTEMPTS):
+        for attempt in range(attempts):
             if attempt:
                 time.sleep(2.0**attempt)
             problem = self._upload()
