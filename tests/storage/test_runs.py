@@ -161,7 +161,7 @@ def test_another_process_that_writes_there_is_noticed(
     pretrain(url, settings)
     monkeypatch.setattr(mirrored, "_LAST_ATTEMPTS", 1)
     first = mirrored._Mirror(work_folder(url), url)
-    first.stop()
+    assert first.finish() is None
     second = mirrored._Mirror(work_folder(url), url)
     (work_folder(url) / "note.txt").write_text("second")
     assert second.finish() is None
