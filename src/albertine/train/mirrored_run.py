@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from albertine import progress
 from albertine.atomic import atomic_folder, remove_path
-from albertine.errors import InputError, WorkError
+from albertine.errors import InputError, RunStopped, WorkError
 from albertine.file_lock import file_lock
 from albertine.storage.cache import download_files, waiting_lock, work_folder
 from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
@@ -54,7 +54,7 @@ def mirrored_run(out: Path) -> Iterator[Path]:
             yield run
         except BaseException as error:
             attempts = _LAST_ATTEMPTS
-            if isinstance(error, KeyboardInterrupt):  # this machine may be taken away soon
+            if isinstance(error, RunStopped | KeyboardInterrupt):  # this machine may be taken away soon
                 attempts = 1
                 message = f"uploading the last checkpoint; a second signal leaves it in {run}"
                 progress.print_message(f"{url}: {message}")
