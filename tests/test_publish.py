@@ -164,6 +164,7 @@ def test_an_uploaded_model_loads_by_its_name(hub: dict[str, str], package: Path)
     assert load_in_process(hub, "someone/small").startswith("2 ")
 
 
+@pytest.mark.slow
 def test_failed_uploads_are_one_line(hub: dict[str, str], package: Path) -> None:
     refused = push_in_process({**hub, "HF_TOKEN": "wrong"}, package)
     assert refused.startswith(

@@ -37,6 +37,7 @@ def test_dry_form_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "forward, variable-length attention" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_communication_is_checked(tmp_path: Path) -> None:
     command = ["bench", "gpu", "--dry", "--only", "communication", "--out", str(tmp_path)]
     assert run_command(app, command) == ExitStatus.DONE
@@ -81,6 +82,7 @@ def test_a_wrong_result_is_a_failure(work: Any, monkeypatch: pytest.MonkeyPatch)
     assert result.ms is None
 
 
+@pytest.mark.slow
 def test_an_error_is_a_failure_and_other_paths_run(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = replace(make_job(PATHS[0]), check_lengths=(10_000,))  # longer than the model's positions
     jobs = [make_job(PATHS[0]), bad, make_job(PATHS[1])]

@@ -28,6 +28,7 @@ def race_settings(corpus: Corpus) -> RaceSettings:
     )
 
 
+@pytest.mark.slow
 def test_both_sides_train_and_are_evaluated_alike(race_settings: RaceSettings) -> None:
     ours, peer = (train_side(RaceRun(side, 2e-3, 24, race_settings, 24)) for side in ("ours", "peer"))
     assert len(ours.curve) == len(peer.curve) == 25

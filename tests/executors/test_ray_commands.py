@@ -63,6 +63,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_world(cluster: RayCluster, tmp_path: Path) -> None:
     settings = WorldSettings(
         stories=20, extra=3, other=3, train=8, dev=4, test=4, workers=1, baselines=False, tasks="rte,squad"
@@ -107,6 +108,7 @@ def test_predictions(
     assert messages[0] == messages[1]
 
 
+@pytest.mark.slow
 def test_seeds_of_finetuning(
     cluster: RayCluster, checkpoint: Path, tmp_path: Path, finetune_settings: FinetuneSettings
 ) -> None:

@@ -43,6 +43,7 @@ def test_a_library_gives_the_answers_of_torch(engine: EngineName, classifier: Pa
         assert answer["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_openvino_computes_in_bf16_on_request() -> None:
     model = make_model(head=HEADS["classify"])
     engine = prepare_engine(model, EngineOptions("cpu", "bf16", "openvino"))
@@ -67,6 +68,7 @@ def test_signals_are_handled_after_openvino_sessions_of_any_order() -> None:
     assert received == [signal.SIGUSR1]
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_an_engine(
     classifier: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_deeper_than_trained(tmp_path: Path) -> None:
     assert set(check_exits(model, engine, ExitRule(depth=9))) == {9}
 
 
+@pytest.mark.slow
 def test_a_pipeline_takes_an_export_with_exits(
     classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

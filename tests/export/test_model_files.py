@@ -38,6 +38,7 @@ PLANS = {
 FORMS: list[tuple[ExportFormat, bool]] = [
     (to, in_steps) for to in ("onnx", "openvino") for in_steps in (False, True)
 ]
+SLOW_FORMS = (("onnx", False), ("openvino", True))
 
 
 def write_export(model: Model, folder: Path, to: ExportFormat, *, in_steps: bool = False) -> ExportedEngine:
@@ -73,7 +74,10 @@ def tensors(output: object) -> list[torch.Tensor]:
     raise AssertionError(output)
 
 
-@pytest.mark.parametrize(("to", "in_steps"), FORMS)
+@pytest.mark.parametrize(
+    ("to", "in_steps"),
+    [pytest.param(*form, marks=pytest.mark.slow) if form in SLOW_FORMS else form for form in FORMS],
+)
 def test_an_export_has_the_outputs_of_its_source(to: ExportFormat, in_steps: bool, tmp_path: Path) -> None:
     model = make_model(head=HEADS["pretrain"])
     check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
@@ -108,7 +112,7 @@ def test_every_plan_can_be_exported(
     check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
 
 
-@pytest.mark.parametrize("layers", [2, 6])
+@pytest.mark.parametrize("layers", [pytest.param(2, marks=pytest.mark.slow), 6])
 def test_weights_are_stored_once_however_many_layers_use_them(layers: int, tmp_path: Path) -> None:
     model = Model(replace(SMALL, layers=layers), HeadSettings("classify"))
     (name,) = write_model(model, tmp_path, "onnx", in_steps=False)
@@ -140,6 +144,7 @@ def test_a_missing_number_is_a_difference(tmp_path: Path) -> None:
         verify_export(model, engine, tmp_path / "export")
 
 
+@pytest.mark.slow
 def test_an_export_in_steps_has_each_block_and_the_token_embedding_once(tmp_path: Path) -> None:
     settings = replace(SMALL, layers=6, groups=2, vocab_size=300)
     model = make_model(settings, HEADS["pretrain"])
@@ -161,6 +166,7 @@ def test_heads_of_exits_are_graphs_of_their_own(tmp_path: Path) -> None:
     assert [name for name in files if name.startswith("head")] == ["head.onnx", "head-2.onnx", "head-3.onnx"]
 
 
+@pytest.mark.slow
 def test_graphs_name_no_source_files(tmp_path: Path) -> None:
     for name in write_model(make_model(head=HEADS["classify"]), tmp_path, "onnx", in_steps=True):
         assert b".py" not in (tmp_path / name).read_bytes()

@@ -157,6 +157,7 @@ def test_a_missing_block_is_named(classifier: Path, archives: dict[NpmPackage, P
         pipeline(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_graph_that_cannot_run_is_named(tmp_path: Path) -> None:
     write_model(Model(MODEL, HeadSettings("classify")), tmp_path, "onnx", in_steps=True)
     settings = replace(MODEL, step_signal=True)  # the graph of the block has no such input

@@ -114,6 +114,7 @@ def test_the_saved_model_evaluates_predicts_and_answers_as_in_training(
         assert alone["probabilities"] == pytest.approx(prediction["probabilities"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_an_ensemble_may_mix_both_heads(
     run: Path, checkpoint: Path, data: Path, tmp_path: Path, command_json: Callable[..., Any]
 ) -> None:

@@ -177,6 +177,7 @@ def test_resume_is_exact(
         finetune(str(deep_checkpoint), tmp_path / "interrupted", settings)
 
 
+@pytest.mark.slow
 def test_the_unit_learns_to_stop_early(
     deep_checkpoint: Path,
     finetune_settings: FinetuneSettings,

@@ -737,6 +737,7 @@ def test_ensemble_reads_the_rows_to_predict_before_any_work(
         evaluate_ensemble(squad_models(tmp_path, checkpoint), settings, tmp_path / "out.json")
 
 
+@pytest.mark.slow
 def test_ensemble_of_span_models(checkpoint: Path, world: Path, tmp_path: Path) -> None:
     models = squad_models(tmp_path, checkpoint)
     card = parse_card(tmp_path / "m1" / "task.json")

@@ -105,6 +105,7 @@ def test_micro_batches_and_recomputation_do_not_change_the_loss(
     assert runs[2] == pytest.approx(runs[0], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_early_steps_learn(exit_settings: PretrainSettings, corpus: Corpus, tmp_path: Path) -> None:
     """With exits, the loss after one step of depth is far lower, and that after all steps is similar."""
     losses = {}

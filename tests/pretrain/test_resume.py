@@ -86,6 +86,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "equilibrium": {"model": {"depth_rule": "equilibrium", "layers": 4}},
 }
+SLOW_VARIANTS = ("recomputation in bf16", "several epochs", "halting in bf16")
 
 
 def variant(settings: PretrainSettings, name: str) -> PretrainSettings:
@@ -96,7 +97,9 @@ def variant(settings: PretrainSettings, name: str) -> PretrainSettings:
     return settings
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW_VARIANTS else name for name in VARIANTS]
+)
 def test_interrupted_run_matches_an_uninterrupted_one(
     name: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,7 +130,7 @@ def test_the_cost_of_halting_is_part_of_the_loss(settings: PretrainSettings, tmp
     assert model.encoder.halting.unit.bias.item() != 0
 
 
-@pytest.mark.parametrize("batch_tokens", [1024, 4096])
+@pytest.mark.parametrize("batch_tokens", [pytest.param(1024, marks=pytest.mark.slow), 4096])
 def test_loss_falls_below_the_unigram_baseline(
     batch_tokens: int,
     settings: PretrainSettings,

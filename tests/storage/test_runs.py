@@ -122,6 +122,7 @@ def test_every_uploaded_version_resumes(
     assert len(names) <= 4  # the objects of removed checkpoints are removed
 
 
+@pytest.mark.slow
 def test_a_lost_connection_does_not_stop_training_and_loses_nothing(
     bucket: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +214,7 @@ def test_a_command_that_fails_before_the_run_leaves_nothing(bucket: str, setting
     pretrain(f"{bucket}/run", settings)
 
 
+@pytest.mark.slow
 def test_finetuning_with_several_seeds_resumes_on_another_machine(
     bucket: str,
     checkpoint: Path,
@@ -243,6 +245,7 @@ sys.exit(run_command(app, sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_a_stopped_run_uploads_its_last_checkpoint(
     bucket: str, settings: PretrainSettings, tmp_path: Path
 ) -> None:

@@ -192,6 +192,7 @@ def test_steps_are_timed(studied: Path) -> None:
         timing.seconds()
 
 
+@pytest.mark.slow
 def test_all_claims_of_a_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
     words = ["study", "--all", "--print-plan", "--json", "--text", str(tmp_path / "text.txt")]

@@ -20,7 +20,7 @@ def reset_compiler() -> None:
     counters.clear()
 
 
-@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("kernels", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_values_and_gradients_equal_those_of_the_plain_function(kernels: bool) -> None:
     model = Model(SMALL, seed=1)
     model.configure(ComputeOptions(kernels=False))
@@ -42,6 +42,7 @@ def test_depth_does_not_recompile() -> None:
     assert not counters["stats"]["unique_graphs"]
 
 
+@pytest.mark.slow
 def test_many_models_compile_in_one_process() -> None:
     for index in range(10):
         model = Model(replace(SMALL, layers=1, norm_epsilon=(index + 1) / 10), seed=1)
