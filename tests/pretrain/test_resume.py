@@ -98,7 +98,8 @@ def variant(settings: PretrainSettings, name: str) -> PretrainSettings:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW_VARIANTS else name for name in VARIANTS]
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW_VARIANTS else name for name in VARIANTS],
 )
 def test_interrupted_run_matches_an_uninterrupted_one(
     name: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

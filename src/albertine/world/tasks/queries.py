@@ -53,6 +53,24 @@ _INFERENCE_GROUPS = (
     frozenset((e.ThingAt, e.Take, e.Find, e.Put, e.Lose)),
     frozenset((e.Works, e.HasStall)),
 )
+
+
+def _confusable_types(groups: Sequence[frozenset[type]]) -> dict[type, set[type]]:
+    """Return, for each type of event, the other types in its groups.
+
+    The type itself is not among them, because the same people in other roles do not answer a question; except
+    for a meeting, which is symmetric.
+    """
+    return {
+        event_type: {e.Meet} & {event_type}
+        | {other for group in groups if event_type in group for other in group - {event_type}}
+        for event_type in QUESTIONS
+    }
+
+
+_SAME_QUESTION_TYPES = _confusable_types(_SAME_QUESTION_GROUPS)
+_INFERENCE_TYPES = _confusable_types(_INFERENCE_GROUPS)
+
 # Types of events that a reader can infer although no sentence states them: the members of a family live
 # together, and people who do something together have met. So no query about them is made unanswerable.
 _NEVER_UNANSWERABLE = frozenset((e.Near, e.HasWorker, e.FixtureAt, e.ThingAt, e.HasGoods, e.Lives, e.Meet))
@@ -118,15 +136,21 @@ def all_events(story: Story) -> list[Any]:
 def answerable_queries(story: Story) -> list[EventQuery]:
     """Return every query with exactly one answer, to which no event of a confusable type gives another."""
     events = all_events(story)
+    events_by_type: dict[type, list[Any]] = {}
+    for event in events:
+        events_by_type.setdefault(event.__class__, []).append(event)
     queries: list[EventQuery] = []
     for event in dict.fromkeys(events):
-        for answer_field in QUESTIONS.get(event.__class__, ()):
+        event_type = event.__class__
+        for answer_field in QUESTIONS.get(event_type, ()):
             query = EventQuery(event, answer_field)
-            if answer_field in ("number", "price") and sum(map(query.matches, events)) > 1:
+            same_type = events_by_type[event_type]
+            if answer_field in ("number", "price") and sum(map(query.matches, same_type)) > 1:
                 continue  # a reader would add the numbers up
-            others = (other for other in events if not query.matches(other))
-            if len(answers(query, events)) == 1 and not any(
-                _mentions_known_values(query, other, _SAME_QUESTION_GROUPS) for other in others
+            if len(answers(query, same_type)) == 1 and not any(
+                _mentions_known_values(query, other) and not query.matches(other)
+                for other_type in _SAME_QUESTION_TYPES[event_type]
+                for other in events_by_type.get(other_type, ())
             ):
                 queries.append(query)
     return queries
@@ -238,21 +262,12 @@ def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom)
 
 def could_answer(query: EventQuery, event: Any) -> bool:
     """Return whether an event answers a query, or a reader could infer an answer from it."""
-    return query.matches(event) or _mentions_known_values(query, event, _INFERENCE_GROUPS)
+    return query.matches(event) or (
+        event.__class__ in _INFERENCE_TYPES[query.event.__class__] and _mentions_known_values(query, event)
+    )
 
 
-def _mentions_known_values(query: EventQuery, event: Any, type_groups: tuple[frozenset[type], ...]) -> bool:
-    """Return whether an event that does not match a query mentions all its known values.
-
-    These are its known people, things, spots and goods. Only events of another type in one group count,
-    and other meetings, because a meeting is symmetric.
-    """
-    event_type = query.event.__class__
-    if event.__class__ is event_type and event_type is not e.Meet:
-        return False  # the same people in other roles do not answer it
-    if event.__class__ is not event_type and not any(
-        {event_type, event.__class__} <= group for group in type_groups
-    ):
-        return False
+def _mentions_known_values(query: EventQuery, event: Any) -> bool:
+    """Return whether an event mentions the known people, things, spots and goods of a query."""
     known_values = [getattr(query.event, name) for name in query.known_fields]
     return all(value in event for value in known_values if isinstance(value, (Person, Thing, Spot, Goods)))
