@@ -79,9 +79,7 @@ def measure(optimizer: str, hidden_size: int) -> list[dict[str, int]]:
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon", "lamb"])
 def test_a_wide_bert_takes_the_planned_memory(optimizer: str) -> None:
-    plan = plan_training(
-        build_settings(PlanSettings, SettingsSource(plan_settings(optimizer, _HIDDEN_SIZE)))
-    )
+    plan = plan_training(build_settings(PlanSettings, SettingsSource(plan_settings(optimizer, _HIDDEN_SIZE))))
     planned, shard = plan.memory, 4 * plan.parameters // _WORLD_SIZE
     assert planned.activations < planned.total / 10  # weights and what belongs to them are measured here
     for measured in measure(optimizer, _HIDDEN_SIZE):
