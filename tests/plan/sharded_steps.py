@@ -5,6 +5,7 @@ The argument is the settings of `albertine plan` as JSON; see `test_sharded_memo
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -38,7 +39,7 @@ def reset_maximum() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def local_bytes(tensors: list[Tensor]) -> int:
+def local_bytes(tensors: Sequence[Tensor]) -> int:
     """Return the bytes of what this process holds of some tensors."""
     local = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
     return sum(tensor.nbytes for tensor in local)
