@@ -16,8 +16,14 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.evaluate import evaluate
 from albertine.inference.settings import EvaluateSettings
 from albertine.storage import objects
+from albertine.tasks.examples import Example
+from albertine.tasks.formats.conll import read_sentences
 from albertine.tasks.formats.locations import is_folder
+from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
 from albertine.tasks.formats.tables import read_rows
+from albertine.tasks.formats.texts import read_texts
+from albertine.tasks.registry import find_task
+from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
 from tests.pretrain.conftest import weight_bytes
 from tests.task_fixtures import (
@@ -27,6 +33,7 @@ from tests.task_fixtures import (
     with_train_settings,
     write_csv,
     write_jsonl,
+    write_squad,
 )
 
 from .conftest import SECRET_KEY
@@ -185,3 +192,43 @@ def test_the_name_of_a_url_says_whether_it_is_a_folder() -> None:
         assert not is_folder(f"s3://bucket/{name}")
     for name in ("glue", "glue/RTE", "v1.1"):
         assert is_folder(f"gs://bucket/{name}")
+
+
+def test_texts_tagged_sentences_and_questions_are_those_of_local_files(bucket: str, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.txt").write_text("first text\n\nsecond text\n")
+    (folder / "a.conll").write_text("Ida\tB\nran\tO\n\nTom\tB\n")
+    write_squad(folder / "a.json")
+    write_squad(folder / "squad" / "dev-v2.0.json")
+    upload_plainly(folder, f"{bucket}/files")
+
+    def read(place: str) -> list[list[str]]:
+        errors = ReadErrors(skip=False)
+        groups: list[list[Example]] = [
+            list(read_texts(f"{place}/a.txt", DataSettings(), errors)),
+            list(read_sentences(Path(f"{place}/a.conll"), errors, require_tags=True)),
+        ]
+        task = find_task("squad-2.0")
+        assert task.split_to_predict(place) == "dev"
+        for data in (f"{place}/a.json", place):
+            examples = task.read_examples(data, "dev", DataSettings(), errors, require_labels=True)
+            groups.append(list(examples))
+        return [[str(replace(example, location="")) for example in group] for group in groups]
+
+    local = read(str(folder))
+    assert [len(group) for group in local] == [2, 2, 6, 6]
+    assert read(f"{bucket}/files") == local
+
+
+def test_minimal_pairs_in_a_folder_are_those_of_local_files(bucket: str, tmp_path: Path) -> None:
+    for name in ("agreement", "order"):
+        rows = [{"sentence_good": f"good {number}", "sentence_bad": "bad"} for number in range(3)]
+        write_jsonl(tmp_path / "pairs" / f"{name}.jsonl", rows)
+    upload_plainly(tmp_path / "pairs", f"{bucket}/pairs")
+    local, remote = (
+        [(pair.paradigm, pair.good, pair.bad) for pair in read_minimal_pairs(data, ReadErrors(skip=False))]
+        for data in (str(tmp_path / "pairs"), f"{bucket}/pairs")
+    )
+    assert len(local) == 6
+    assert remote == local
