@@ -88,5 +88,9 @@ def peak_memory(device: torch.device) -> int:
     """Return the peak memory in bytes: allocated on the GPU, or resident memory of the process on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    # On Linux, `getrusage` also counts what the parent process had when it started this one.
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

@@ -17,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 import torch
@@ -149,14 +150,23 @@ def run_process(
     limits: Limits = Limits(),
     *,
     on_poll: Callable[[int], object] | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Outcome:
-    """Run a command in a new Python process, in a process group of its own; see `run_forked`."""
+    """Run a command in a new Python process, in a process group of its own; see `run_forked`.
+
+    Args:
+        arguments: the arguments of the command.
+        folder: its working directory.
+        limits: what it may use.
+        on_poll: see `run_forked`.
+        environment: environment variables besides those of this process.
+    """
 
     def start(stdout: IO[bytes], stderr: IO[bytes]) -> int:
         return subprocess.Popen(
             [sys.executable, "-m", "albertine", *arguments],
             cwd=folder,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},  # as in a fork; results depend on it
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},  # as in a fork; results depend on it
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,

@@ -1,12 +1,12 @@
 """Faults in a run of several nodes: the run must continue with the nodes that are left.
 
-    python -m tests.campaign.elastic --faults 30 --seed 0
+    python -m tests.campaign.elastic --faults 30 --seed 0 [--shard]
 
 Nodes are network namespaces on this machine (`tools/nodes.py`), so this needs Linux, root and iproute2. All
 nodes share the run folder. `torchrun --nnodes 1:3` runs on each, and the rendezvous is outside of them.
 After each fault, the run must write a later checkpoint. A node that was killed starts again with the next
 fault, and joins when it is ready. At the end the losses must be those of an undisturbed run with one
-process.
+process. With --shard, the processes hold shards of weights and optimizer state.
 """
 
 import argparse
@@ -192,7 +192,13 @@ FAULTS: Mapping[str, Callable[[ElasticRun, Workers, random.Random], None]] = {
 
 
 def run_faults(
-    out: Path, num_faults: int, seed: int, minutes: float = math.inf, num_nodes: int = 3
+    out: Path,
+    num_faults: int,
+    seed: int,
+    minutes: float = math.inf,
+    num_nodes: int = 3,
+    *,
+    shard: bool = False,
 ) -> dict[str, object]:
     """Run a training run with faults and one without; return faults, losses and messages.
 
@@ -202,6 +208,7 @@ def run_faults(
         seed: seed of their order, moments and targets.
         minutes: after this time, no further fault comes.
         num_nodes: number of nodes, with one process each.
+        shard: whether the processes shard the weights.
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -209,6 +216,7 @@ def run_faults(
     counts = ["--train.steps", steps, "--train.save-every", str(_SAVE_EVERY)]
     arguments = ["pretrain", "--corpus", str(_build_corpus(out)), *_OPTIONS.split(), *counts]
     elastic = [*arguments, "--out", str(out / "run"), "--train.timeout-minutes", str(_TIMEOUT_MINUTES)]
+    elastic += ["--train.shard"] if shard else []
     with (out / "undisturbed.log").open("wb") as log, Nodes(num_nodes) as nodes:
         undisturbed = Popen(
             [sys.executable, "-m", "albertine", *arguments, "--out", str(out / "undisturbed")],
@@ -227,6 +235,7 @@ def run_faults(
     losses, expected = _losses(out / "run"), _losses(out / "undisturbed")
     return {
         "seed": seed,
+        "shard": shard,
         "faults": [asdict(fault) for fault in faults],
         "statuses": statuses,
         "messages": messages,
@@ -310,6 +319,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=30, help="number of faults")
     parser.add_argument("--seed", type=int, default=0, help="seed of all random choices")
     parser.add_argument("--minutes", type=float, default=math.inf, help="minutes after which no fault comes")
+    parser.add_argument("--shard", action="store_true", help="shard the weights over the processes")
     parser.add_argument("--out", type=Path, default=Path("build/elastic"), help="folder; it is replaced")
     options = parser.parse_args()
     if reason := unusable_reason():
@@ -317,7 +327,7 @@ def main() -> int:
     exit_on_sigterm()
     out = options.out.resolve()
     try:
-        result = run_faults(out, options.faults, options.seed, options.minutes)
+        result = run_faults(out, options.faults, options.seed, options.minutes, shard=options.shard)
     except Hang as hang:
         print(f"FOUND {hang}; the output of the nodes is in {out}")
         return 1

@@ -18,10 +18,11 @@ def test_broken_promises_are_found() -> None:
 
 
 @pytest.mark.slow  # minutes: processes start again after each fault
-def test_each_kind_of_fault(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard", [False, True])
+def test_each_kind_of_fault(shard: bool, tmp_path: Path) -> None:
     if reason := unusable_reason():
         pytest.skip(f"nodes as network namespaces: {reason}")
-    result = run_faults(tmp_path / "out", len(FAULTS), seed=0)
+    result = run_faults(tmp_path / "out", len(FAULTS), seed=0, shard=shard)
     assert find_problems(result) == []
     faults = result["faults"]
     assert isinstance(faults, list)

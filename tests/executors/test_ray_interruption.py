@@ -87,6 +87,22 @@ def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
+def test_a_killed_raylet_ends_the_command_with_one_line(tmp_path: Path) -> None:
+    command = start(tmp_path / "world", LONG)
+    processes = wait_until_jobs_run(command, tmp_path / "world")
+    [raylet] = [process for process in processes if process.name() == "raylet"]
+    raylet.kill()
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == 1, errors
+    [message] = [line for line in errors.splitlines() if line.startswith("albertine: ")]
+    assert "run the same command again" in message
+    assert "Traceback" not in errors
+    assert not psutil.wait_procs(processes, timeout=60)[1]
+    assert list(tmp_path.iterdir()) == []
+    assert not cluster_folders(command)
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Yield a folder with a short path, because Ray has sockets in it."""

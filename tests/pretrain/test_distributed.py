@@ -103,11 +103,28 @@ def test_batch_with_fewer_samples_than_processes(
         assert metrics_are_close(tmp_path / "single", run)
 
 
-@pytest.mark.parametrize(("before", "after", "shard"), [(2, 1, "false"), (1, 2, "true"), (2, 1, "true")])
+@pytest.mark.parametrize(
+    ("before", "after", "shard", "optimizer"),
+    [
+        (2, 1, "false", "muon"),
+        (4, 1, "true", "muon"),
+        (4, 3, "true", "adamw"),  # the rows of a shard of 3 are uneven
+        (1, 4, "true", "lamb"),
+        (3, 4, "true", "muon"),
+    ],
+)
 def test_resuming_with_another_world_size(
-    before: int, after: int, shard: str, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
+    before: int,
+    after: int,
+    shard: str,
+    optimizer: str,
+    settings: PretrainSettings,
+    tmp_path: Path,
+    fork_server: ForkServer,
 ) -> None:
-    settings = with_train(variant(settings, "curricula"), steps=30, save_every=5)
+    settings = with_train(
+        variant(settings, "curricula"), steps=30, save_every=5, batch_tokens=512, optimizer=optimizer
+    )
     exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path))
     assert exit_codes == [0], output
     command = [*write_recipe_and_command(settings, tmp_path / "run", tmp_path), f"--train.shard={shard}"]

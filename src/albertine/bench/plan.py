@@ -3,8 +3,12 @@
 Each run is predicted, takes place, and is predicted again, each time in a process of its own; the
 prediction is the mean of both. So other work on the machine, which slows all three, matters less. The
 measured time is that of the whole call of `pretrain`, with its start, evaluations and checkpoints.
+
+A run is as long as its first prediction says that the given seconds allow. Each part has a limit, because
+a busy machine can become slower than that; a run with a part that reaches its limit is left out.
 """
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,9 +26,10 @@ from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import open_corpus
 from albertine.corpus.settings import CorpusSettings
 from albertine.device import peak_memory
+from albertine.errors import WorkError
 from albertine.executors.executor import JobT, ResultT
 from albertine.executors.process_pool import ProcessPool
-from albertine.plan.plan import TrainingPlan, plan_training
+from albertine.plan.plan import FORWARD_SHARE, TrainingPlan, plan_training
 from albertine.plan.settings import THIS_MACHINE, PlanSettings
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
@@ -37,7 +42,11 @@ from albertine.world.write import write_world
 
 _STORIES, _VOCAB_SIZE = 1_000, 1_000
 _MIN_STEPS = 3
-_EVALUATIONS = 2
+_EVALUATIONS = 2  # after the one before the first step
+_EVALUATION_SHARE = 0.1  # of the seconds of a run
+_EVALUATION_TOKENS = (1_024, 65_536)  # least and most
+_PREDICTION_LIMIT = 60.0  # seconds; a prediction takes about ten, and starts Python
+_RUN_LIMIT_FACTOR, _RUN_LIMIT_SECONDS = 3.0, 60.0  # of the seconds of a run, and for its start
 _ADVICE = "free some memory, or choose another run with --run"
 
 # The five runs: settings of `albertine pretrain`, and what they try.
@@ -65,7 +74,7 @@ RUNS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "albert-base, 128 tokens, dropout": {
             "model": {"preset": "albert-base", "dropout": "0.1"},
             "objective": {"max_length": "128"},
-            "train": {"batch_tokens": "2048", "optimizer": "adamw"},
+            "train": {"batch_tokens": "512", "optimizer": "adamw"},
         },
     }
 )
@@ -102,14 +111,35 @@ class PlannedRun:
 
 
 def measure_plans(settings: PlanBenchSettings) -> Iterator[PlannedRun]:
-    """Yield each run as soon as it is measured."""
+    """Yield each run as soon as it is measured; those that reach a limit are left out, with a message."""
     names = [name for number, name in enumerate(RUNS, 1) if settings.run in ("all", str(number))]
+    progress.print_message(_announcement(len(names), settings.seconds))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         with progress.quiet_output():
             vocab_size = _build_corpus(folder)
         for number, name in enumerate(progress.track(names, "Measuring", unit="runs")):
-            yield _measure_run(name, folder / "corpus", folder / str(number), vocab_size, settings.seconds)
+            try:
+                yield _measure_run(
+                    name, folder / "corpus", folder / str(number), vocab_size, settings.seconds
+                )
+            except LimitReached as reached:
+                progress.print_message(f"{name}: left out, because {reached}")
+
+
+def _announcement(count: int, seconds: float) -> str:
+    """Return how long some runs take, in words."""
+    longest = count * (2 * _PREDICTION_LIMIT + _run_limit(seconds))
+    runs = "1 run" if count == 1 else f"{count} runs, each"
+    return (
+        f"{runs} of about {format_duration(seconds)}, with a prediction before and after it; "
+        f"at most {format_duration(longest)} in all, besides the corpus"
+    )
+
+
+def _run_limit(seconds: float) -> float:
+    """Return the seconds after which a run of about some seconds is stopped."""
+    return _RUN_LIMIT_FACTOR * seconds + _RUN_LIMIT_SECONDS
 
 
 def _build_corpus(folder: Path) -> int:
@@ -134,18 +164,54 @@ def _measure_run(name: str, corpus: Path, run: Path, vocab_size: int, seconds: f
     values: dict[str, Any] = {table: dict(keys) for table, keys in RUNS[name].items()}
     values["model"]["vocab_size"] = str(vocab_size)
     values["corpus"] = str(corpus)
-    before = _in_process(_predict, _RunJob(values, run))
-    steps = max(_MIN_STEPS, round(seconds / before.step.total))
-    values["train"] |= {"steps": str(steps), "evaluate_every": str(max(1, steps // _EVALUATIONS))}
-    measured_seconds, measured_bytes = _in_process(_train, _RunJob(values, run))
-    after = _in_process(_predict, _RunJob(values, run))
+    before = _in_process(_predict, _RunJob(values, run), _PREDICTION_LIMIT, "its prediction")
+    values["train"] |= _length(before, seconds)
+    measured_seconds, measured_bytes = _in_process(
+        _train, _RunJob(values, run), _run_limit(seconds), "the run"
+    )
+    after = _in_process(_predict, _RunJob(values, run), _PREDICTION_LIMIT, "its second prediction")
     predicted = after.seconds * (before.step.total + after.step.total) / (2 * after.step.total)
-    return PlannedRun(name, steps, predicted, measured_seconds, after.memory.total, measured_bytes)
+    return PlannedRun(
+        name, after.workload.steps, predicted, measured_seconds, after.memory.total, measured_bytes
+    )
 
 
-def _in_process(function: Callable[[JobT], ResultT], job: JobT) -> ResultT:
-    """Return the result of a function that runs in a new process."""
-    ((_, result),) = ProcessPool(1).run(function, [job], advice=_ADVICE)
+def _length(plan: TrainingPlan, seconds: float) -> dict[str, str]:
+    """Return the settings of a run that takes about some seconds, with its evaluations."""
+    steps = max(_MIN_STEPS, round((1 - _EVALUATION_SHARE) * seconds / plan.step.total))
+    interval = math.ceil(steps / _EVALUATIONS)
+    token_seconds = FORWARD_SHARE * plan.step.passes / plan.workload.step_tokens
+    tokens = _EVALUATION_SHARE * seconds / (1 + steps // interval) / token_seconds
+    least, most = _EVALUATION_TOKENS
+    return {
+        "steps": str(steps),
+        "evaluate_every": str(interval),
+        "evaluate_tokens": str(round(min(most, max(least, tokens)))),
+    }
+
+
+class LimitReached(WorkError):  # noqa: N818  # what happened
+    """A part of a measurement took longer than its limit."""
+
+
+def _in_process(function: Callable[[JobT], ResultT], job: JobT, limit: float, part: str) -> ResultT:
+    """Return the result of a function that runs in a new process; raise `LimitReached` if it takes too long.
+
+    Args:
+        function: the function.
+        job: its argument.
+        limit: seconds after which the process is stopped.
+        part: what it measures, for the message.
+    """
+    deadline = time.monotonic() + limit
+
+    def check_time() -> None:
+        if time.monotonic() > deadline:
+            raise LimitReached(
+                f"{part} took longer than {format_duration(limit)}; measure when less else runs here"
+            )
+
+    ((_, result),) = ProcessPool(1).run(function, [job], on_poll=check_time, advice=_ADVICE)
     return result
 
 

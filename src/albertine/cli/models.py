@@ -14,6 +14,7 @@ from albertine.command import (
     SETTINGS_PARAMETER,
     CommonOptions,
     NoSettings,
+    PathOrUrl,
 )
 from albertine.demo.settings import DemoSettings
 from albertine.errors import InputError
@@ -142,26 +143,28 @@ def demo(
 
 
 @app.command(group=MODELS)
-def report(run: Path, /, *, options: CommonOptions = DEFAULT_OPTIONS) -> None:
+def report(run: PathOrUrl, /, *, out: Path | None = None, options: CommonOptions = DEFAULT_OPTIONS) -> None:
     """Write a report of a pre-training or fine-tuning run to RUN/report.html.
 
     Example: albertine report my-run
 
     Args:
-        run: The folder of a run of `albertine pretrain` or `albertine finetune`.
+        run: The folder or URL of a run of `albertine pretrain` or `albertine finetune`.
+        out: Write the report to this new file (.html) instead; needed for a URL.
     """
     from albertine.report.write import write_report
 
     options.read_settings(NoSettings)
-    write_report(run)
+    _check_page_file(out)
+    write_report(run, out)
 
 
 @app.command(group=MODELS)
 def compare(
-    first: Path,
-    second: Path,
+    first: PathOrUrl,
+    second: PathOrUrl,
     /,
-    *more: Path,
+    *more: PathOrUrl,
     out: Path | None = None,
     json: JsonFlag = False,
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -173,7 +176,7 @@ def compare(
     Example: albertine compare runs/a runs/b --out comparison.html
 
     Args:
-        first: A run, or the folder of runs with several seeds: --out of pretrain or finetune.
+        first: A run, or the folder of runs with several seeds: --out of pretrain or finetune, or its URL.
         second: Another one of the same kind.
         more: More runs.
         out: Also write the comparison, with overlaid curves, as a page to this new file (.html).
@@ -183,15 +186,21 @@ def compare(
     from albertine.report.comparison_table import show_comparison
 
     options.read_settings(NoSettings)
-    if out is not None and out.suffix != ".html":
-        raise InputError(f"--out {out}: the page is HTML; give a file name that ends in .html")
-    if out is not None:
-        refuse_existing_file(out)
+    _check_page_file(out)
     comparison = compare_runs([first, second, *more])
     if out is not None:
         comparison_page(comparison).write(out)
         progress.print_message(f"{out}: open it in a browser")
     show_comparison(comparison, as_json=json)
+
+
+def _check_page_file(out: Path | None) -> None:
+    """Raise `InputError` if the file for a page exists, or has no name of a page."""
+    if out is None:
+        return
+    if out.suffix != ".html":
+        raise InputError(f"--out {out}: the page is HTML; give a file name that ends in .html")
+    refuse_existing_file(out)
 
 
 @app.command(group=MODELS)

@@ -56,6 +56,10 @@ class _RemoteJob:
     result: Any = None
 
 
+class LostNode(WorkError):  # noqa: N818  # what happened
+    """The raylet of this machine has ended. Ray ends this process seconds later, without a message."""
+
+
 class _RemoteJobs:
     """The jobs of one call of `run`."""
 
@@ -63,6 +67,8 @@ class _RemoteJobs:
         self, setup: JobSetup, cores: int, gpus: int, on_poll: Callable[[], None] | None, advice: str
     ):
         import ray
+
+        self._raylet = _raylet_address()
 
         # In a tuple, so that Ray does not resolve the reference for each job.
         self._call = uuid.uuid4().hex, (ray.put(setup),)
@@ -81,6 +87,7 @@ class _RemoteJobs:
         """Return some jobs that are finished; start those again whose worker was lost."""
         import ray
 
+        self._check_raylet()
         by_reference = {one.reference: one for one in waiting}
         done, _ = ray.wait(list(by_reference), timeout=POLL_SECONDS)
         if self._on_poll:
@@ -121,6 +128,16 @@ class _RemoteJobs:
         if isinstance(one.result, JobFailure):
             raise one.result.error
         return True
+
+    def _check_raylet(self) -> None:
+        """Raise `LostNode` if the raylet of this machine no longer answers."""
+        try:
+            socket.create_connection(self._raylet, _CONNECT_SECONDS).close()
+        except OSError:
+            raise LostNode(
+                "--cluster ray: the node of this command was lost (its raylet has ended, perhaps for lack of "
+                "memory); run the same command again"
+            ) from None
 
     def stop(self) -> None:
         """Interrupt the jobs as Ctrl-C does and wait for them; kill those that go on."""
@@ -172,7 +189,8 @@ class RayCluster:
         except BaseException as error:
             # Ray replaces what the handler of a signal raises by a plain KeyboardInterrupt.
             interruption = recent_interruption() if isinstance(error, KeyboardInterrupt) else None
-            remote.stop()
+            if not isinstance(error, LostNode):  # with it, all jobs of this machine have ended
+                remote.stop()
             raise interruption or error from None
 
     def close(self) -> None:
@@ -233,6 +251,15 @@ class RayCluster:
             )
         # Twice as many, so that a worker need not wait for its next job.
         return min(2 * slots, self._max_jobs or 2 * slots)
+
+
+def _raylet_address() -> tuple[str, int]:
+    """Return host and port of the raylet on this machine, through which this process uses the cluster."""
+    import ray
+
+    own_id = ray.get_runtime_context().get_node_id()
+    node = next(node for node in ray.nodes() if node["NodeID"] == own_id)
+    return node["NodeManagerAddress"], node["NodeManagerPort"]
 
 
 def running_cluster() -> str | None:

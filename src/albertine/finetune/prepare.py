@@ -20,10 +20,11 @@ from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example, MultipleChoiceExample, example_chunks
+from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASKS, create_task_type, find_task
 from albertine.tasks.sequences import EncodedExample, TaskSample
-from albertine.tasks.task import Task, is_folder
+from albertine.tasks.task import Task
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 

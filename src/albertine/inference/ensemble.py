@@ -23,8 +23,8 @@ from albertine.inference.settings import EnsembleSettings
 from albertine.interop.hub import is_ensemble
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.scorer import ExampleScores, mean_scores, prediction_to_write
-from albertine.tasks.task import is_folder
 from albertine.tasks.types.task_type import Metrics, Prediction
 
 

@@ -20,8 +20,9 @@ from albertine.inference.table_writer import check_table_file, write_table
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
+from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.settings import Split
-from albertine.tasks.task import SubmissionFormat, Task, is_folder, is_table_file
+from albertine.tasks.task import SubmissionFormat, Task, is_table_file
 from albertine.tasks.types.task_type import Prediction
 from albertine.text.hub_datasets import HUB_PREFIX
 

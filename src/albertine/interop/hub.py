@@ -70,7 +70,8 @@ def local_model(source: str | Path, *, weights: bool = True) -> Path:
     """
 
     def is_wanted(name: str) -> bool:
-        return not name.startswith("checkpoints/") and (weights or not name.endswith(_WEIGHT_SUFFIXES))
+        is_checkpoint = "checkpoints" in name.split("/")[:-1]  # also those of one of several runs
+        return not is_checkpoint and (weights or not name.endswith(_WEIGHT_SUFFIXES))
 
     return local_folder(Path(source), is_wanted)
 

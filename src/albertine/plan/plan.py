@@ -23,7 +23,7 @@ from albertine.plan.settings import PlanSettings
 from albertine.plan.workload import Workload, make_workload
 from albertine.progress import format_bytes
 
-_FORWARD_SHARE = 1 / 3  # an evaluation runs only forward
+FORWARD_SHARE = 1 / 3  # an evaluation runs only forward
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
         step = estimate_step(workload, hardware, memory, micro_batches, settings.efficiency)
         note = f"{settings.efficiency:.0%} of the peak rate is assumed; {hardware.device.source}"
     training_seconds = workload.steps * step.total
-    evaluation_seconds = _FORWARD_SHARE * workload.evaluated_tokens / workload.step_tokens * step.passes
+    evaluation_seconds = FORWARD_SHARE * workload.evaluated_tokens / workload.step_tokens * step.passes
     device_hours = hardware.count * (training_seconds + evaluation_seconds) / 3600
     return TrainingPlan(
         workload,

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
+from albertine.finetune.finetune import RESULTS_FILE
 from albertine.finetune.model_selection import score_to_minimize
 from albertine.finetune.results_file import StoredFinetuneResults, read_finetune_results
 from albertine.finetune.run import FinetuneResult
-from albertine.interop.hub import refuse_ensemble
+from albertine.interop.hub import ENSEMBLE_FILE, refuse_ensemble
 from albertine.paired_statistics import PairedDifference, paired_difference
 from albertine.settings.schema import display_text
+from albertine.storage.cache import local_folder
+from albertine.storage.objects import display_path
+from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.metrics.display import shown_metrics
 from albertine.tasks.registry import find_task, primary_metric
-from albertine.tasks.task import is_folder
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
@@ -33,7 +36,7 @@ class ComparedRun:
     """A run, or the runs of one call with several seeds.
 
     Attributes:
-        name: the folder as the user named it.
+        name: the folder as the user named it, or the URL.
         task: name of the task; None for pre-training.
         curve_folder: folder of the run, or of the best of several, whose curves are drawn.
         settings: settings by dotted key.
@@ -150,10 +153,10 @@ class RunComparison:
 
 
 def compare_runs(folders: Sequence[str | Path]) -> RunComparison:
-    """Return a comparison of pre-training runs, or of fine-tuning runs on one task."""
+    """Return a comparison of pre-training runs, or of fine-tuning runs on one task; also of URLs."""
     if len(folders) < 2:
         raise InputError("give two or more runs to compare")
-    runs = tuple(_read_run(str(folder)) for folder in folders)
+    runs = tuple(_read_run(Path(folder)) for folder in folders)
     names = [run.name for run in runs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{twice}: given twice")
@@ -170,14 +173,15 @@ def _kind(run: ComparedRun) -> str:
     return "a pre-training run" if run.task is None else f"a fine-tuning run on {run.task}"
 
 
-def _read_run(name: str) -> ComparedRun:
-    folder = Path(name)
+def _read_run(run: Path) -> ComparedRun:
+    name, folder = display_path(run), local_folder(run, _is_compared)
     refuse_ensemble(folder)
     results = read_finetune_results(folder)
     curve_folder = folder / results.best_run if results else folder
     if not (curve_folder / SETTINGS_FILE).exists():
         raise InputError(
-            f"{curve_folder}: not a run; give the --out folder of albertine pretrain or albertine finetune"
+            f"{name if curve_folder == folder else curve_folder}: not a run; give the --out folder of "
+            "albertine pretrain or albertine finetune"
         )
     source = read_run_settings(curve_folder)
     settings = {key: _value_at(source.values, key) for key in sorted(source.keys - _SETTINGS_OF_SEEDS)}
@@ -205,6 +209,11 @@ def _read_run(name: str) -> ComparedRun:
         tokens=int(steps[-1]["tokens"]),
         seconds=steps[-1].get("seconds") or 0.0,
     )
+
+
+def _is_compared(name: str) -> bool:
+    """Return whether a file of a run on object storage is needed to compare it."""
+    return name.rpartition("/")[2] in (SETTINGS_FILE, METRICS_FILE, RESULTS_FILE, ENSEMBLE_FILE)
 
 
 def _one_per_seed(results: StoredFinetuneResults) -> list[FinetuneResult]:

@@ -29,8 +29,14 @@ from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scor
 _MAX_LABELS = 12
 
 
-def finetuning_page(run: Path) -> Page:
-    """Return the report of one run, or of the folder of several runs, which holds the best model."""
+def finetuning_page(run: Path, source: str | None = None) -> Page:
+    """Return the report of one run, or of the folder of several runs, which holds the best model.
+
+    Args:
+        run: folder of the run.
+        source: name of the run in commands, if it is not its folder.
+    """
+    source = source or str(run)
     model = load_checkpoint(run)
     card = read_card(run, model.settings, model.head_settings, model.label_names)
     results = _read_results(run)
@@ -47,24 +53,24 @@ def finetuning_page(run: Path) -> Page:
             predictions.num_dev if predictions else None,
             sample_note(predictions) if predictions else "",
         ),
-        *(dev_sections(predictions, task_type) if predictions else [_missing_predictions(run)]),
+        *(dev_sections(predictions, task_type) if predictions else [_missing_predictions(source)]),
         *_learning_sections(charted_run, card.task),
         *([Section("Runs", [_run_table(run, results)])] if results else []),
         Section("Architecture", model_blocks(model.settings, task_type.prediction_description)),
-        next_steps(run, card, settings),
+        next_steps(source, card, settings),
     ]
     return Page(
         run.resolve().name, _summary(card, results), key_figures(columns), sections, key_figure_notes(columns)
     )
 
 
-def _missing_predictions(run: Path) -> Section:
+def _missing_predictions(source: str) -> Section:
     """Return the section in place of those on predictions."""
     explanation = (
         "The model's predictions on dev are not known, and the data of the run is not at hand. Restore the "
         "data, then write the report again:"
     )
-    command = f"albertine report {shlex.quote(str(run))}"
+    command = f"albertine report {shlex.quote(source)}"
     return Section("What it gets wrong", [paragraphs(explanation), code_block(command)])
 
 

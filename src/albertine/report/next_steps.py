@@ -6,13 +6,13 @@ from pathlib import Path
 from albertine.finetune.settings import FinetuneSettings
 from albertine.report.page import Section, code_block, paragraphs
 from albertine.tasks.card import TaskCard
+from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.registry import find_task
-from albertine.tasks.task import is_folder
 
 
-def next_steps(run: Path, card: TaskCard, settings: FinetuneSettings | None) -> Section:
+def next_steps(source: str, card: TaskCard, settings: FinetuneSettings | None) -> Section:
     """Return the section of commands for a model; those on data use the data of its run where they can."""
-    model, name = shlex.quote(str(run)), shlex.quote(run.resolve().name)
+    model, name = shlex.quote(source), shlex.quote(Path(source).resolve().name)
     labelled = _labelled_data(card, settings)
     evaluate = f"albertine evaluate {model} --data {shlex.quote(labelled or 'LABELLED.csv')}"
     explanation = "Evaluate it on labelled examples, predict new ones, serve it over HTTP, or make it faster."

@@ -34,8 +34,13 @@ _NUM_EXAMPLES = 4
 _SEED = 0
 
 
-def pretraining_page(run: Path) -> Page:
-    """Return the report of a run, running or finished."""
+def pretraining_page(run: Path, source: str) -> Page:
+    """Return the report of a run, running or finished.
+
+    Args:
+        run: folder of the run.
+        source: name of the run in commands.
+    """
     settings, metrics = build_settings(PretrainSettings, read_run_settings(run)), read_metrics(run)
     if not any("tokens" in line for line in metrics):
         raise InputError(f"{run}: no training step yet; run the report again later")
@@ -53,7 +58,7 @@ def pretraining_page(run: Path) -> Page:
         Section("Training", learning_blocks),
         *_held_out_sections(run, pipeline, _matching_corpus(settings, pipeline), pair),
         Section("Settings", [code_block(*settings_lines)]),
-        Section("Next steps", [_next_commands(run)]),
+        Section("Next steps", [_next_commands(source)]),
     ]
     return Page(run.resolve().name, _summary(settings, metrics), _key_figures(model, metrics), sections)
 
@@ -171,8 +176,8 @@ def _event_table(metrics: Sequence[MetricsLine]) -> str:
     return html_table(("step", "event"), rows, wrap_last_column=True) if rows else ""
 
 
-def _next_commands(run: Path) -> str:
-    quoted_run = shlex.quote(str(run))
+def _next_commands(source: str) -> str:
+    quoted_run = shlex.quote(source)
     return code_block(
         f'albertine fill-mask {quoted_run} "The old [MASK] was locked."',
         f"albertine finetune {quoted_run} --task classify --data reviews.csv --label stars --out judge",

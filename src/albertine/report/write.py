@@ -4,18 +4,43 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.interop.hub import refuse_ensemble
+from albertine.interop.hub import local_model, refuse_ensemble
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.report.finetuning_page import finetuning_page
+from albertine.report.page import Page
 from albertine.report.pretraining_page import pretraining_page
+from albertine.storage.objects import display_path
+from albertine.storage.urls import storage_url
 from albertine.train.metrics_log import METRICS_FILE
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
 REPORT_FILE = "report.html"
 
 
-def write_report(run: Path) -> Path:
-    """Write the report of a run to its folder, and return its path."""
+def write_report(run: Path, out: Path | None = None) -> Path:
+    """Write the report of a run, and return its path.
+
+    Args:
+        run: folder or URL of the run.
+        out: file to write; by default report.html in the folder.
+    """
+    source = display_path(run)
+    if out is None and storage_url(run) is not None:
+        raise InputError(f"{source}: a run on object storage; name a file for its report with --out")
+    page = _read_page(local_model(run), source)
+    out = out or run / REPORT_FILE
+    page.write(out)
+    progress.print_message(f"{out}: open it in a browser")
+    return out
+
+
+def _read_page(run: Path, source: str) -> Page:
+    """Return the report of a run.
+
+    Args:
+        run: its local folder.
+        source: how commands name it: its folder as the user gave it, or its URL.
+    """
     refuse_ensemble(run)
     if not (run / TASK_CARD_FILE).exists() and not (run / METRICS_FILE).exists():
         if (run / SETTINGS_FILE).exists():
@@ -24,14 +49,10 @@ def write_report(run: Path) -> Path:
                 "report after the first step"
             )
         raise InputError(
-            f"{run}: not a run; give the --out folder of albertine pretrain or albertine finetune"
+            f"{source}: not a run; give the --out folder of albertine pretrain or albertine finetune"
         )
     if (run / TASK_CARD_FILE).exists():
-        page = finetuning_page(run)
-    elif "task" in read_run_settings(run).keys:
-        raise InputError(f"{run}: no evaluation on dev yet; run the report again later")
-    else:
-        page = pretraining_page(run)
-    page.write(run / REPORT_FILE)
-    progress.print_message(f"{run / REPORT_FILE}: open it in a browser")
-    return run / REPORT_FILE
+        return finetuning_page(run, source)
+    if "task" in read_run_settings(run).keys:
+        raise InputError(f"{source}: no evaluation on dev yet; run the report again later")
+    return pretraining_page(run, source)

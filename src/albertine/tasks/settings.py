@@ -25,7 +25,7 @@ class DataSettings(Settings):
     data: str | None = setting(
         None,
         "Folder of the task in its official layout, a file (.csv, .tsv, .jsonl, .parquet, .conll, .json), "
-        "or hub:OWNER/NAME.",
+        "a URL of either, or hub:OWNER/NAME.",
     )
     text: str = setting(
         "text",

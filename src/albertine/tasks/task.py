@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
+from albertine.tasks.formats.locations import check_exists, is_folder, local_data, read_locally
 from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix, has_header_line
 from albertine.tasks.settings import DataSettings, Split
 from albertine.tasks.types.task_type import TaskType
@@ -83,12 +84,12 @@ class Task:
     def split_names(self, split: str, data: str) -> tuple[str, ...]:
         """Return the names of the parts of a split, such as "dev_matched"; most splits have one part."""
         if self.official_split_names and is_folder(data):
-            return self.official_split_names(split, data)
+            return self.official_split_names(split, local_data(data))
         return (split,)
 
     def split_to_predict(self, data: str) -> Split:
         """Return the split to predict by default: test, or dev if the data has no test split."""
-        if self.has_split and is_folder(data) and not self.has_split("test", data):
+        if self.has_split and is_folder(data) and not self.has_split("test", local_data(data)):
             return "dev"
         return "test"
 
@@ -117,7 +118,7 @@ class Task:
         """Yield the examples of a split.
 
         Args:
-            data: a folder, a file, or a data set of the hub.
+            data: a folder or a file, here or on object storage, or a data set of the hub.
             split_name: name of a split or of a part of one, such as "dev_matched"; not used for a table.
             columns: settings that hold the names of the columns of a table.
             errors: handles invalid rows.
@@ -125,14 +126,14 @@ class Task:
             require_ids: whether a table must have a column of ids.
             keep: columns of a table to keep in the examples.
         """
-        if not data.startswith(HUB_PREFIX) and not _exists(data):
-            raise InputError(f"{data}: no such file or folder")
+        check_exists(data)
         is_table = is_table_file(data)
         if self.has_official_layout(data):
             assert self.reader is not None
-            yield from self.reader(data, split_name, errors)
+            with read_locally(data) as local:
+                yield from self.reader(local, split_name, errors)
             return
-        if not is_table and Path(data).is_dir():
+        if not is_table and is_folder(data) and not data.startswith(HUB_PREFIX):
             raise InputError(f"{data}: is a folder; --task {self.name} needs a file")
         yield from self.task_type.read_examples(
             data, columns, errors, require_labels=require_labels, require_ids=require_ids, keep=keep
@@ -160,15 +161,3 @@ def check_header_option(data: str, settings: DataSettings, task: Task | None = N
 def is_table_file(data: str) -> bool:
     """Return whether data is a file with rows and columns."""
     return not is_folder(data) and data_suffix(Path(data)) in TABLE_SUFFIXES
-
-
-def is_folder(data: str) -> bool:
-    """Return whether data is a folder or a data set of the hub, which have splits."""
-    return data.startswith(HUB_PREFIX) or Path(data).is_dir()
-
-
-def _exists(data: str) -> bool:
-    try:
-        return Path(data).exists()
-    except OSError:  # the name is too long for a file
-        return False

@@ -20,8 +20,10 @@ _BATCH_BYTES = 256 << 20
 _MAX_LIST_ELEMENTS = 24_000_000
 _LARGEST_COLUMN_SCRIPT = """
 import sys
+from pathlib import Path
 from pyarrow import parquet
-metadata = parquet.read_metadata(sys.argv[1])
+from albertine.storage.objects import open_file
+metadata = parquet.read_metadata(open_file(Path(sys.argv[1])))
 groups = map(metadata.row_group, range(metadata.num_row_groups))
 columns = (group.column(number) for group in groups for number in range(group.num_columns))
 print(max((column.num_values for column in columns

@@ -9,11 +9,13 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
 from tests.campaign.commands import command_text, import_all
 from tests.campaign.faults import interruptions, resources
+from tests.campaign.faults.cluster import CLUSTER_COMMANDS, CLUSTER_FAULTS
 from tests.campaign.faults.damage import Damage, DamageRunner, all_damages
 from tests.campaign.faults.promises import BrokenPromise
 from tests.campaign.faults.trial import FaultTrial, Reference, run_undisturbed, state_before
@@ -35,6 +37,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
         "file size limit": resources.file_size_limit,
         "full disk": resources.full_disk,
         "read-only": resources.read_only,
+        **CLUSTER_FAULTS,
     }
 )
 _NEED_MOUNT = ("full disk", "read-only")
@@ -42,8 +45,10 @@ _WEIGHTS = {"kill": 5, "stop request": 2}  # 1 for the others
 _FRESH_FAULTS = ("kill", "stop request", "pause")  # also tried with new Python processes
 _FRESH_SHARE = 0.2
 _DAMAGE_SHARE = 0.4  # of the trials
+_CLUSTER_SHARE = 0.01  # each of these takes as long as many others
 # Seconds that must be left to try a slow command.
 _NEEDED_SECONDS, _DEFAULT_NEEDED_SECONDS = {"demo": 900.0}, 30.0
+_CLUSTER_NEEDED_SECONDS = 300.0
 # Two messages are the same problem if their beginnings are alike, without numbers and random names.
 _VARIABLE_TEXT, _KEY_LENGTH = re.compile(r"\.\w{8}\b|\d+"), 60
 
@@ -68,6 +73,8 @@ class FaultRunner:
         self.faults = {
             name: fault for name, fault in FAULTS.items() if is_mountable or name not in _NEED_MOUNT
         }
+        if find_spec("ray") is None:  # it is not built for every platform
+            self.faults = {name: fault for name, fault in self.faults.items() if name not in CLUSTER_FAULTS}
 
     def run_damage(self, damage: Damage, seed: int) -> None:
         """Damage a file, and run a command that reads it."""
@@ -134,12 +141,20 @@ def run_part(report: Report, examples: Path, work: Path, rng: random.Random, dea
     damages = list(all_damages(work / "examples"))
     rng.shuffle(damages)
     names = _random_names(list(WRITING_COMMANDS), rng)
-    weighted_faults = [fault for fault in runner.faults for _ in range(_WEIGHTS.get(fault, 1))]
+    cluster_faults = [fault for fault in runner.faults if fault in CLUSTER_FAULTS]
+    weighted_faults = [
+        fault for fault in runner.faults for _ in range(_WEIGHTS.get(fault, 1)) if fault not in CLUSTER_FAULTS
+    ]
     num_trials = 0
     while time.monotonic() < deadline or not num_trials:
         seed = rng.getrandbits(32)
         if rng.random() < _DAMAGE_SHARE and damages:
             runner.run_damage(damages.pop(), seed)
+        elif cluster_faults and rng.random() < _CLUSTER_SHARE:
+            if deadline - time.monotonic() < _CLUSTER_NEEDED_SECONDS:
+                continue
+            fault, name = rng.choice(cluster_faults), rng.choice(CLUSTER_COMMANDS)
+            runner.run_fault(fault, name, seed, is_fresh=False)
         else:
             name, fault, is_fresh = next(names), rng.choice(weighted_faults), rng.random() < _FRESH_SHARE
             needed_seconds = _NEEDED_SECONDS.get(name, _DEFAULT_NEEDED_SECONDS)

@@ -80,9 +80,7 @@ class FaultTrial:
             on_poll: see `run_forked`.
             file_size: maximum bytes of a file that the command writes.
         """
-        before = state_before(self.folder)
-        shutil.rmtree(before, ignore_errors=True)
-        shutil.copytree(self.folder, before, symlinks=True)
+        self.keep_state()
         limits = _limits(self.writer, file_size)
         if self.is_fresh:
             outcome = run_process(self.writer.arguments, self.folder, limits, on_poll=on_poll)
@@ -92,6 +90,12 @@ class FaultTrial:
             )
         _wait_for_survivors(outcome.process_group)
         return outcome
+
+    def keep_state(self) -> None:
+        """Copy the folder as it is before the command starts, for a finding."""
+        before = state_before(self.folder)
+        shutil.rmtree(before, ignore_errors=True)
+        shutil.copytree(self.folder, before, symlinks=True)
 
     def finish(self) -> None:
         """Run the command again, without a fault; its result must be that of the undisturbed run."""

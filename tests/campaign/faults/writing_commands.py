@@ -136,6 +136,7 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
             is_slow=True,
         ),
         "report, pre-training": WritingCommand("report run", ("run", "corpus")),
+        "report --out": WritingCommand("report run --out out.html", ("run", "corpus")),
         "report, fine-tuning": WritingCommand("report classify", ("classify", "reviews.csv")),
         "compare": WritingCommand("compare classify classify-2 --out out.html", ("classify", "classify-2")),
         "report-card": WritingCommand(

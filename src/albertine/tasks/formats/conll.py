@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from albertine.errors import InputError
+from albertine.storage.objects import display_path
 from albertine.tasks.examples import TaggedExample
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, MAX_TEXT_BYTES, RowError
 from albertine.tasks.formats.tables import data_suffix, open_data_file
@@ -26,7 +27,7 @@ CONLL_SUFFIXES = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt")
 
 def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Iterator[TaggedExample]:
     """Yield the sentences of a file; without `require_tags`, a line may be a word alone."""
-    suffix = data_suffix(file)
+    suffix, name = data_suffix(file), display_path(file)
     words: list[str] = []
     tags: list[str] = []
     first_line, sentence_number, is_valid, num_bytes = 1, 0, True, 0
@@ -34,7 +35,7 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
     def finished_sentence() -> Iterator[TaggedExample]:
         nonlocal sentence_number
         if words and is_valid:
-            location = f"{file}, line {first_line}"
+            location = f"{name}, line {first_line}"
             yield TaggedExample(
                 location, str(sentence_number), tuple(words), tuple(tags) if require_tags else None
             )
@@ -50,7 +51,7 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
                     raise RowError(f"a sentence of more than {MAX_TEXT_BYTES >> 20} MiB; add blank lines")
                 word_and_tag = _parse_line(text, suffix, require_tags=require_tags)
             except RowError as error:
-                errors.handle(f"{file}, line {line_number}", str(error))
+                errors.handle(f"{name}, line {line_number}", str(error))
                 is_valid = False
                 continue
             if not text or text.startswith("-DOCSTART-"):
@@ -61,7 +62,7 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
                 tags.append(word_and_tag[1])
         yield from finished_sentence()
     if sentence_number == 0:
-        raise InputError(f"{file}: no sentences; expected a word and its tag on each line")
+        raise InputError(f"{name}: no sentences; expected a word and its tag on each line")
 
 
 def _decode(line: bytes | None) -> str:

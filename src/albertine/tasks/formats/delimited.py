@@ -9,6 +9,7 @@ from typing import BinaryIO, TypeAlias
 
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
+from albertine.storage.objects import display_path
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, TableRow
 from albertine.text.documents import ReadErrors
 from albertine.text.sources import bounded_lines
@@ -43,12 +44,13 @@ def rows_from_text(
         check_columns: called with the column names and the first rows, also if there are none.
     """
     csv.field_size_limit(MAX_ROW_BYTES)
-    rows: Iterator[tuple[int, list[str] | None]] = _tsv_cells(stream) if tabs else _csv_cells(file, stream)
+    name = display_path(file)
+    rows: Iterator[tuple[int, list[str] | None]] = _tsv_cells(stream) if tabs else _csv_cells(name, stream)
     if header is None:
         first = next(rows, None)
         if first is None:
             return
-        location = f"{file}, line {first[0]}"
+        location = f"{name}, line {first[0]}"
         header = _column_numbers(first[1], location) if is_numbered else _header(first[1], location)
         first_rows = _first_rows(rows)
         rows = chain([first] if is_numbered else [], first_rows, rows)
@@ -56,7 +58,7 @@ def rows_from_text(
             comparable = [] if is_numbered else [values for _, values in first_rows if values is not None]
             check_columns(header, comparable)
     for row_number, (line, values) in enumerate(rows):
-        location = f"{file}, line {line}"
+        location = f"{name}, line {line}"
         if values is None:
             errors.handle(location, ROW_TOO_LONG)
         elif len(values) != len(header):
@@ -122,7 +124,7 @@ def _tsv_cells(stream: BinaryIO) -> Iterator[tuple[int, list[str] | None]]:
             yield number, stripped.split("\t")
 
 
-def _csv_cells(file: Path, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
+def _csv_cells(name: str, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line number and the cells of each row; a quoted cell may have several lines."""
     row_size = 0
 
@@ -132,7 +134,7 @@ def _csv_cells(file: Path, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
             row_size += MAX_ROW_BYTES + 1 if line is None else len(line)
             if line is None or row_size > MAX_ROW_BYTES:
                 raise InputError(
-                    f"{file}, line {first_line}: {ROW_TOO_LONG}; close its quotes, or shorten it"
+                    f"{name}, line {first_line}: {ROW_TOO_LONG}; close its quotes, or shorten it"
                 )
             yield line
 
@@ -145,6 +147,6 @@ def _csv_cells(file: Path, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise InputError(f"{file}, line {first_line}: invalid CSV ({error}); fix its quotes") from None
+            raise InputError(f"{name}, line {first_line}: invalid CSV ({error}); fix its quotes") from None
         if values:
             yield first_line, values

@@ -11,6 +11,7 @@ from pathlib import Path
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.cells import parse_label
+from albertine.tasks.formats.locations import local_data
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.formats.tables import data_suffix, read_rows
 from albertine.text.documents import ReadErrors
@@ -64,7 +65,7 @@ def read_minimal_pairs(source: str, errors: ReadErrors) -> Iterator[MinimalPair]
 
 
 def _files(source: str) -> list[str]:
-    folder = Path(source)
+    folder = Path(local_data(source))
     if not folder.is_dir():
         return [source]
     files = sorted(

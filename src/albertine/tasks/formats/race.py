@@ -6,6 +6,7 @@ from typing import Any
 
 from albertine.errors import InputError
 from albertine.json_input import JsonError, read_json
+from albertine.storage.objects import display_path
 from albertine.tasks.examples import MultipleChoiceExample
 from albertine.tasks.formats.cells import parse_id, parse_option
 from albertine.tasks.formats.rows import RowError, checked_text
@@ -120,17 +121,18 @@ def read_dream(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleCh
     """Yield the questions of a split of DREAM: one JSON file of dialogues."""
     root = Path(data)
     file = root / f"{split}.json" if root.is_dir() else root
-    if not file.is_file():
+    if root.is_dir() and not file.is_file():
         raise InputError(f"{file}: no such file; DREAM has train.json, dev.json and test.json")
+    name = display_path(file)
     try:
         with open_data_file(file) as stream:
             dialogues = read_json(stream)
     except JsonError as error:
-        raise InputError(f"{file}: {error}; {error.advice}") from None
+        raise InputError(f"{name}: {error}; {error.advice}") from None
     if not isinstance(dialogues, list):
-        raise InputError(f"{file}: not a file of DREAM, which is a list of dialogues")
+        raise InputError(f"{name}: not a file of DREAM, which is a list of dialogues")
     for number, dialogue in enumerate(dialogues):
-        location = f"{file}, dialogue {number}"
+        location = f"{name}, dialogue {number}"
         try:
             turns, questions, dialogue_id = _parse_dialogue(dialogue)
         except RowError as error:

@@ -9,6 +9,7 @@ from albertine import progress
 from albertine.atomic import write_one_of_several_files
 from albertine.errors import InputError
 from albertine.json_input import JsonError, read_json
+from albertine.storage.objects import display_path
 from albertine.tasks.examples import AnswerText, QuestionExample
 from albertine.tasks.formats.cells import parse_answers, parse_id
 from albertine.tasks.formats.rows import RowError, checked_text, describe_value
@@ -48,8 +49,9 @@ def read_examples(name: str, data: str, split: str, errors: ReadErrors) -> Itera
         yield from _read_hub(data, split, errors)
         return
     file = find_split_file(name, Path(data), split)
-    for article_number, article in enumerate(_require_list(_read_json(file), "data", f"{file}")):
-        article_location = f"{file}, article {article_number}"
+    name_of_file = display_path(file)
+    for article_number, article in enumerate(_require_list(_read_json(file), "data", name_of_file)):
+        article_location = f"{name_of_file}, article {article_number}"
         for number, paragraph in enumerate(_require_list(article, "paragraphs", article_location)):
             location = f"{article_location}, paragraph {number}"
             context = paragraph.get("context")
@@ -68,9 +70,9 @@ def _read_json(file: Path) -> dict[str, Any]:
         with open_data_file(file) as stream:
             content = read_json(stream)
     except JsonError as error:
-        raise InputError(f"{file}: {error}; {error.advice}") from None
+        raise InputError(f"{display_path(file)}: {error}; {error.advice}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{file}: not a file of SQuAD, which has `data`, a list of articles")
+        raise InputError(f"{display_path(file)}: not a file of SQuAD, which has `data`, a list of articles")
     return content
 
 

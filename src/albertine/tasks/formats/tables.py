@@ -19,6 +19,8 @@ from albertine import progress
 from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, parse_json
 from albertine.settings.schema import display_text
+from albertine.storage.objects import display_path, open_file
+from albertine.storage.urls import storage_url
 from albertine.tasks.formats.columns import ColumnSelection, KeepRequest, kept_value, select_columns
 from albertine.tasks.formats.delimited import ColumnCheck, rows_from_text
 from albertine.tasks.formats.headers import looks_like_data
@@ -31,6 +33,7 @@ from albertine.text.sources import bounded_lines
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _SUFFIXES_WITH_HEADER = (".csv", ".tsv")
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
+_RANGE_BYTES = 4 << 20  # of one request to object storage
 
 
 def read_rows(
@@ -193,11 +196,8 @@ def data_suffix(file: Path) -> str:
 
 @contextmanager
 def open_data_file(file: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading, decompressed; raise `InputError` if it is missing or corrupt."""
-    if not file.exists():
-        raise InputError(f"{file}: no such file")
-    if not file.is_file():
-        raise InputError(f"{file}: not a file")
+    """Open a file or a URL for reading, decompressed; raise `InputError` if it is missing or corrupt."""
+    _check_is_file(file)
     try:
         with _open_decompressed(file) as stream:
             yield stream
@@ -205,20 +205,33 @@ def open_data_file(file: Path) -> Iterator[BinaryIO]:
         if getattr(error, "errno", None):
             raise
         raise InputError(
-            f"{file}: corrupt, or its suffix does not match its compression ({error}); "
+            f"{display_path(file)}: corrupt, or its suffix does not match its compression ({error}); "
             "copy or download it again"
         ) from None
 
 
+def _check_is_file(file: Path) -> None:
+    """Raise `InputError` unless a local path is a file; opening a URL shows whether there is one."""
+    if storage_url(file) is not None:
+        return
+    if not file.exists():
+        raise InputError(f"{file}: no such file")
+    if not file.is_file():
+        raise InputError(f"{file}: not a file")
+
+
 def _open_decompressed(file: Path) -> BinaryIO:
+    # A path for local files: the libraries close what they open.
+    opened = file if storage_url(file) is None else open_file(file, _RANGE_BYTES)
     match file.suffix.lower():
         case ".gz":
-            return cast(BinaryIO, gzip.open(file, "rb"))
+            return cast(BinaryIO, gzip.open(opened, "rb"))
         case ".zst" | ".zstd":
             import pyarrow as pa
 
-            return cast(BinaryIO, io.BufferedReader(pa.input_stream(str(file), compression="zstd")))
-    return file.open("rb")
+            source = str(opened) if opened is file else opened
+            return cast(BinaryIO, io.BufferedReader(pa.input_stream(source, compression="zstd")))
+    return file.open("rb") if isinstance(opened, Path) else opened
 
 
 def _rows_from_file(
@@ -244,10 +257,10 @@ def _rows_from_file(
     if suffix == ".parquet":
         if file.suffix.lower() != suffix:
             raise InputError(
-                f"{file}: compressed Parquet file; decompress it, Parquet has its own compression"
+                f"{display_path(file)}: compressed Parquet file; decompress it, Parquet has its own "
+                "compression"
             )
-        if not file.is_file():
-            raise InputError(f"{file}: no such file")
+        _check_is_file(file)
         names = parquet_schema(file).names
         select(names, ())
         kept = selection().kept
@@ -256,7 +269,8 @@ def _rows_from_file(
         return
     if suffix not in TABLE_SUFFIXES:
         raise InputError(
-            f"{file}: unsupported format; supported: {', '.join(TABLE_SUFFIXES)}, also compressed: .gz, .zst"
+            f"{display_path(file)}: unsupported format; supported: {', '.join(TABLE_SUFFIXES)}, also "
+            "compressed: .gz, .zst"
         )
     with open_data_file(file) as stream:
         if suffix in (".jsonl", ".ndjson"):
@@ -289,11 +303,11 @@ def read_table(
 
 
 def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterator[TableRow]:
-    number = count()
+    number, name = count(), display_path(file)
     for line_number, (_, line) in enumerate(bounded_lines(stream, MAX_ROW_BYTES), start=1):
         if line is not None and not line.strip():
             continue
-        location, row_number = f"{file}, line {line_number}", next(number)
+        location, row_number = f"{name}, line {line_number}", next(number)
         if line is None:
             errors.handle(location, ROW_TOO_LONG)
             continue
@@ -309,8 +323,9 @@ def _rows_from_json(file: Path, stream: BinaryIO, errors: ReadErrors) -> Iterato
 
 
 def _rows_from_parquet(file: Path, errors: ReadErrors, columns: list[str]) -> Iterator[TableRow]:
+    name = display_path(file)
     for number, record in enumerate(parquet_rows(file, columns)):
-        location = f"{file}, row {number}"
+        location = f"{name}, row {number}"
         if isinstance(record, str):
             errors.handle(location, record)
         else:

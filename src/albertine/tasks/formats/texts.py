@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from albertine.errors import InputError
+from albertine.storage.objects import display_path
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, RowError, TableRow
@@ -61,10 +62,11 @@ def _rows(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[Ta
 
 def _rows_from_lines(file: Path, column: str, errors: ReadErrors) -> Iterator[TableRow]:
     """Yield a row for each line that is not blank; its number counts all lines, from 0."""
+    name = display_path(file)
     encoding = "utf-8-sig"  # only the first line can begin with a byte order mark
     with open_data_file(file) as stream:
         for number, (_, line) in enumerate(bounded_lines(stream, MAX_ROW_BYTES)):
-            location = f"{file}, line {number + 1}"
+            location = f"{name}, line {number + 1}"
             if line is None:
                 errors.handle(location, f"a line of more than {MAX_ROW_BYTES >> 20} MiB")
                 continue
