@@ -33,7 +33,8 @@ An ALBERT for {library}: it predicts {purpose}. {files}, {size}, weights in {pre
 {command}
 ```
 
-`albertine.{function}` in Python and `albertine serve` take this folder too.
+`albertine.{function}` in Python and `albertine serve` take this folder too. If it is on the
+Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 
 ## Without Albertine
 
@@ -79,7 +80,8 @@ The page computes with one thread, or with several if the server sends the heade
 {command}
 ```
 
-`albertine.{function}` in Python and `albertine serve` take this folder too.
+`albertine.{function}` in Python and `albertine serve` take this folder too. If it is on the
+Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 
 ## Files
 
