@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from albertine.deploy import metrics, tei
 from albertine.deploy.authorization import BearerToken, TokenCheck
-from albertine.deploy.batcher import BatchFunction, RequestBatcher
+from albertine.deploy.batcher import RequestBatcher
 from albertine.deploy.cross_origin import CrossOriginAccess
 from albertine.deploy.endpoints import EMBED_PATH, ServedModel
 from albertine.deploy.error_handlers import exception_handlers
@@ -60,10 +60,7 @@ def server_routes(model: ServedModel) -> tuple[str, ...]:
 
 
 def create_batchers(
-    model: ServedModel,
-    executor: Executor,
-    server_metrics: ServerMetrics,
-    watch: Callable[[BatchFunction], BatchFunction] = lambda process_batch: process_batch,
+    model: ServedModel, executor: Executor, server_metrics: ServerMetrics
 ) -> dict[str, RequestBatcher]:
     """Return the batchers of a model, by name; see `ServedModel.batch_functions`.
 
@@ -71,10 +68,9 @@ def create_batchers(
         model: the model.
         executor: runs one batch at a time.
         server_metrics: gets the sizes of queues and batches.
-        watch: returns a batch function that also looks at the results.
     """
     return {
-        name: RequestBatcher(watch(process_batch), executor, server_metrics.for_batcher(name))
+        name: RequestBatcher(process_batch, executor, server_metrics.for_batcher(name))
         for name, process_batch in model.batch_functions.items()
     }
 
