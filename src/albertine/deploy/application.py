@@ -29,7 +29,8 @@ from albertine.deploy.cross_origin import CrossOriginAccess
 from albertine.deploy.endpoints import EMBED_PATH, ServedModel
 from albertine.deploy.error_handlers import exception_handlers
 from albertine.deploy.handlers import RequestHandler, embed_handler, endpoint_handler, json_handler
-from albertine.deploy.metrics import ServerMetrics
+from albertine.deploy.heartbeats import send_heartbeats
+from albertine.deploy.metrics import LOADED, ServerMetrics
 from albertine.deploy.openapi import openapi_description
 from albertine.deploy.request_checks import AllowedHosts, RequestChecks
 from albertine.deploy.request_recorder import RequestRecorder
@@ -101,7 +102,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(batcher.run()) for batcher in batchers.values()]
+        coroutines = [batcher.run() for batcher in batchers.values()]
+        tasks = [asyncio.create_task(one) for one in (*coroutines, send_heartbeats(server_metrics))]
+        server_metrics.set_loaded()
         on_startup()
         yield
         for task in tasks:
@@ -131,6 +134,11 @@ def _page_routes(
     async def metrics_handler(_: Request) -> Response:
         return Response(server_metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
+    async def health_handler(_: Request) -> Response:
+        workers, loaded = server_metrics.num_workers(), server_metrics.total(LOADED)
+        status = "ok" if loaded == workers else "degraded"
+        return JSONResponse({"status": status, "workers": workers, "workers_loaded": loaded})
+
     page = (files(__package__) / "page.html").read_text(encoding="utf-8")
     html = HTMLResponse(page, headers={"Content-Security-Policy": _content_security_policy(page)})
     info = _model_info(model) | tei.model_info(model, max_connections)
@@ -138,7 +146,7 @@ def _page_routes(
     return [
         Route("/", _constant_handler(html)),
         Route("/info", _constant_handler(JSONResponse(info))),
-        Route("/health", _constant_handler(JSONResponse({"status": "ok"}))),
+        Route("/health", health_handler),
         Route("/metrics", metrics_handler),
         Route("/openapi.json", _constant_handler(JSONResponse(description))),
     ]

@@ -45,7 +45,6 @@ def serve_model(
     batchers = create_batchers(model, executor, metrics)
 
     def on_startup() -> None:
-        metrics.set_loaded()
         try:
             on_ready(model.post_paths)
         except OSError as error:  # uvicorn would hide it if raised here; it is raised after the shutdown
