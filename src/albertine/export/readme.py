@@ -137,8 +137,11 @@ def write_readme(
         scores: its scores in words; empty if they are those of the source.
     """
     is_pretrained, quoted = has_masked_head(model), shlex.quote(name)
-    purpose = "masked tokens"
-    if not is_pretrained:
+    if model.head_settings.kind == "pretrain":
+        purpose = "masked tokens, and whether two texts are in order"
+    elif is_pretrained:
+        purpose = "masked tokens"
+    else:
         purpose = TASK_TYPES[read_card_file(folder / TASK_CARD_FILE).type_name].prediction_description
     values = {
         "name": name,
