@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,7 +30,8 @@ from albertine.report_card.results import (
 )
 from albertine.settings import HeadSettings, ModelSettings
 from tests.conftest import write_text
-from tests.interop.test_hub import HubHandler, load_in_process, run_script
+from tests.interop.hub_server import HubHandler, run_script, serve_repository
+from tests.interop.test_hub import load_in_process
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PUSH_SCRIPT = """
@@ -124,24 +123,10 @@ class UploadHandler(HubHandler):
 def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Serve an empty repository; yield the environment variables that make the server the hub."""
     (tmp_path / "repository").mkdir()
-    HubHandler.folder, HubHandler.authorizations = tmp_path / "repository", []
-    HubHandler.num_truncated = 0
     UploadHandler.large_files, UploadHandler.requests = {}, 0
-    server = ThreadingHTTPServer(("127.0.0.1", 0), UploadHandler)
-    UploadHandler.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield {
-        "HF_ENDPOINT": UploadHandler.endpoint,
-        "HF_HOME": str(tmp_path / "home"),
-        "HF_TOKEN": UploadHandler.token,
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-    }
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve_repository(tmp_path / "repository", tmp_path / "home", UploadHandler) as environment:
+        UploadHandler.endpoint = environment["HF_ENDPOINT"]
+        yield {**environment, "HF_TOKEN": UploadHandler.token}
 
 
 def push_in_process(environment: dict[str, str], package: Path, name: str = "someone/small") -> str:

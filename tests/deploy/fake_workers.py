@@ -7,12 +7,23 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
+from albertine.deploy.metrics import HEARTBEATS, MAX_VALUES
 from albertine.errors import InputError
 
 
 def answer_then_wait(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:
     connection.send(["/predict"])
-    time.sleep(600)
+    while True:
+        memory[index * MAX_VALUES + HEARTBEATS] += 1
+        time.sleep(0.1)
+
+
+def answer_then_hang(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:
+    if index:
+        answer_then_wait(job, listener, memory, index, connection)
+    memory[index * MAX_VALUES + HEARTBEATS] += 1
+    connection.send(["/predict"])
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def fail(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:

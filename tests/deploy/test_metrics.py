@@ -20,7 +20,7 @@ from albertine.deploy.metrics import (
     new_values,
 )
 from albertine.deploy.request_record import RequestRecord
-from tests.deploy.conftest import ServerClient, running_server
+from tests.deploy.conftest import ServerClient, other_lines, running_server
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -74,6 +74,25 @@ def test_the_metrics_count_requests_and_batches(models: dict[str, Path]) -> None
     assert value(samples, "queue_items", batcher="/predict") == 0
     assert value(samples, "batch_items_count", batcher="/predict logits") == 0
     assert value(samples, "items_total") == 3
+
+
+def test_only_items_with_a_response_count_as_truncated(
+    models: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    too_long, key = "ka " * 80, ("albertine_requests_total", (("route", "/predict"), ("status", "413")))
+    with running_server(models["classify"]) as client:
+        for options in ({}, {"raw_scores": True}):
+            assert client("/predict", {"inputs": [["ka"], [too_long]], **options})[0] == 413
+        samples = read_metrics(client, lambda samples: samples.get(key) == 2)
+        assert value(samples, "truncated_items_total") == 0
+        assert "was truncated" not in capfd.readouterr().err
+        assert client("/predict", {"inputs": too_long, "truncate": True})[0] == 200
+        assert client("/predict", [{"text": too_long}, {"text": "ka"}, {"text": too_long}])[0] == 200
+        samples = read_metrics(client, lambda samples: value(samples, "truncated_items_total") >= 3)
+        assert value(samples, "truncated_items_total") == 3
+    first, *others = other_lines(capfd.readouterr().err)
+    assert first.startswith("an item is too long for the model and was truncated; its response has")
+    assert others == []
 
 
 def test_histograms_count_values_up_to_their_bounds() -> None:

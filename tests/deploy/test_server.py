@@ -25,10 +25,7 @@ import albertine
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.deploy import handlers
-from albertine.deploy.batcher import ItemResult, RequestBatcher
-from albertine.deploy.metrics import TRUNCATED, ServerMetrics
-from albertine.deploy.model_server import TruncationLog
-from albertine.deploy.server_log import ServerLog
+from albertine.deploy.batcher import RequestBatcher
 from tests.deploy.conftest import TASK_TYPES, ServerClient, error_of, other_lines, post_head, running_server
 from tests.task_fixtures import save_untrained_model
 
@@ -162,7 +159,10 @@ def test_wrong_requests_get_a_one_line_error(
     assert status == expected_status
     assert message in error_of(response)
     assert "\n" not in error_of(response)
-    assert client_for("classify")("/health") == (200, {"status": "ok"})
+    assert client_for("classify")("/health") == (
+        200,
+        {"status": "ok", "workers": 1, "workers_loaded": 1},
+    )
 
 
 def test_wrong_option_counts_and_missing_masks_are_refused(client_for: ClientFactory) -> None:
@@ -183,21 +183,6 @@ def test_response_to_a_truncated_item_says_so(client_for: ClientFactory, models:
     status, responses = client_for("classify")("/predict", [{"text": "ka"}, {"text": long_text}])
     assert status == 200
     assert [response.get("truncated_tokens") for response in responses] == [None, num_tokens + 2 - 64]
-
-
-def test_first_truncation_is_printed_and_all_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    metrics = ServerMetrics([], [])
-    log = TruncationLog(ServerLog("text"), metrics)
-    process_batch = log.watch(
-        lambda items: [ItemResult({"truncated_tokens": item} if item else {}, 1) for item in items]
-    )
-    assert process_batch([0, 3]) == [({}, 1), ({"truncated_tokens": 3}, 1)]
-    message = capsys.readouterr().err
-    assert message.startswith("an item is too long for the model and was truncated; its response has")
-    process_batch([0, 0])
-    process_batch([1, 2])
-    assert metrics.total(TRUNCATED) == 3
-    assert capsys.readouterr().err == ""
 
 
 def test_full_queue_is_503_and_internal_error_is_500(
@@ -381,7 +366,7 @@ def read_until_closed(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize("shutdown_signal", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_finishes_pending_requests(shutdown_signal: signal.Signals, models: dict[str, Path]) -> None:
     with server_process(models["classify"]) as (process, address):
-        assert json.load(urlopen(f"{address}health", timeout=30)) == {"status": "ok"}
+        assert json.load(urlopen(f"{address}health", timeout=30))["status"] == "ok"
         connection, rest = send_partial_request(address)
         with connection:
             process.send_signal(shutdown_signal)

@@ -1,4 +1,4 @@
-"""Tests of several workers: they share the work, a dead one is replaced, and a signal stops them all."""
+"""Tests of several workers: a dead one and one that hangs are replaced, and a signal stops them all."""
 
 import json
 import os
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
-from albertine.deploy import supervisor
+from albertine.deploy import heartbeats, supervisor
 from albertine.deploy.http_server import ServerJob, bind_socket
-from albertine.deploy.metrics import LOADED, RESTARTS
+from albertine.deploy.metrics import HANGS, LOADED, RESTARTS
 from albertine.deploy.server_log import ServerLog
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError, WorkError
@@ -111,6 +112,69 @@ def test_a_dead_worker_is_replaced_and_a_signal_stops_all(whole_group: bool, mod
         f"worker {first} died (signal SIGKILL); another one starts in 1 s",
         "stopped; answered: 23",
     ]
+
+
+def health(address: str) -> Any:
+    with urlopen(f"{address}health", timeout=30) as response:
+        return json.load(response)
+
+
+def stop(pid: int) -> None:
+    """Stop a process, which then exists but does nothing."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
+def test_a_worker_that_hangs_is_replaced(models: dict[str, Path]) -> None:
+    complete = {"status": "ok", "workers": 2, "workers_loaded": 2}
+    with two_workers(models["classify"], "--log-format", "json") as (process, address):
+        first, second = children(process.pid)
+        assert health(address) == complete
+        stop(first)
+        for _ in range(20):  # the other one answers meanwhile
+            assert post(address, {"text": "ka"})["label"] in ("x", "y")
+        wait_until(lambda: health(address)["status"] == "degraded")
+        assert metric(address, "worker_hangs_total") == "1"
+        wait_until(lambda: health(address) == complete)
+        assert metric(address, "worker_restarts_total") == "1"
+        stop(second)
+        process.send_signal(signal.SIGTERM)  # which the stopped worker does not get
+        _, stderr = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 0
+    assert ends(first)
+    assert ends(second)
+    messages = [line["message"] for line in map(json.loads, stderr.splitlines()) if "message" in line]
+    assert messages[1:] == [
+        f"worker {first} has not answered for 10 s; it is killed",
+        f"worker {first} died (signal SIGKILL); another one starts",
+        f"worker {second} has not answered for 10 s; it is killed",
+        "stopped; answered: 20",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
+def test_without_a_worker_that_answers_requests_get_503(models: dict[str, Path]) -> None:
+    with two_workers(models["classify"]) as (process, address):
+        for worker in children(process.pid):
+            stop(worker)
+        started = time.monotonic()
+        with pytest.raises(HTTPError, match="503") as refused:
+            post(address, {"text": "ka"})
+        assert time.monotonic() - started < 2 * heartbeats.HANG_SECONDS
+        assert json.load(refused.value)["error"].startswith("no worker of the server answers")
+
+        def is_answered() -> bool:
+            try:
+                return bool(post(address, {"text": "ka"}))
+            except HTTPError:
+                return False
+
+        wait_until(is_answered)
+        wait_until(lambda: health(address)["workers_loaded"] == 2)
+        assert metric(address, "worker_hangs_total") == "2"
 
 
 @pytest.mark.slow
@@ -211,3 +275,29 @@ def test_a_worker_that_dies_again_is_replaced_later_each_time(
         "another one starts in 1 s",
         "another one starts in 2 s",
     ]
+
+
+def test_a_worker_that_hangs_is_killed(
+    new_supervisor: supervisor.Supervisor,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(supervisor, "_work", fake_workers.answer_then_hang)
+    monkeypatch.setattr(heartbeats, "HANG_SECONDS", 0.5)
+    start, starts = supervisor.Supervisor._start, list[int]()
+
+    def noting_start(self: supervisor.Supervisor, index: int, num_failures: int = 0) -> None:
+        starts.append(index)
+        start(self, index, num_failures)
+        if len(starts) == 3:
+            handler = signal.getsignal(signal.SIGTERM)
+            assert callable(handler)
+            handler(signal.SIGTERM, None)
+
+    monkeypatch.setattr(supervisor.Supervisor, "_start", noting_start)
+    new_supervisor.run(lambda _: None)
+    assert starts == [0, 1, 0]
+    assert new_supervisor.values[:, HANGS].tolist() == [1, 0]
+    hung, died = capsys.readouterr().err.splitlines()[:2]
+    assert "has not answered for" in hung
+    assert "died (signal SIGKILL); another one starts" in died

@@ -13,11 +13,12 @@ from tests.model.test_padded import HEADS, VARIANTS, make_model
 
 from albertine.checksums import file_checksum
 from albertine.engines.exported_engine import ExportedEngine
-from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.engines.exported_folder import open_export
 from albertine.engines.model_files import write_model
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.verify import largest_difference, random_strips, verify_export
 from albertine.errors import WorkError
+from albertine.interop.export_record import ExportRecord
 from albertine.interop.huggingface import write_config
 from albertine.model.heads import MaskedLMOutput, PredictionOutput, PretrainingOutput
 from albertine.model.model import Model

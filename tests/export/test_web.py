@@ -132,7 +132,7 @@ def test_the_folder_predicts_in_python_and_says_what_a_visit_costs(
     total, compressed = first_visit_bytes(out)
     assert 3_500_000 < compressed < 4_500_000 < total
     page = json.loads((out / "page.json").read_text(encoding="utf-8"))
-    assert page["labels"] == list(LABELS)
+    assert page["tasks"][0]["labels"] == list(LABELS)
     assert page["blocks"] == [["block.onnx"]] * 2 * MODEL.layers
 
 

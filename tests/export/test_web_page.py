@@ -15,7 +15,9 @@ from albertine.export.export import export
 from albertine.export.settings import ExportSettings
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
+from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
+from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import TaskCard
 from albertine.tasks.settings import SequenceSettings
 from albertine.text.tokenizer import load_tokenizer
@@ -125,6 +127,11 @@ def predict(browser: Browser, inputs: dict[str, Any], depth: int | None = None) 
     return prediction
 
 
+def problems(browser: Browser) -> list[str]:
+    """Return the messages of the console, except that there is no graphics card."""
+    return [line for line in browser.console() if "No available adapters" not in line]
+
+
 def assert_close(actual: Any, expected: Any) -> None:
     """Compare predictions; the page's may have more keys, such as the depth."""
     if isinstance(expected, dict):
@@ -154,7 +161,7 @@ def test_predictions_of_the_page_equal_those_of_the_checkpoint(
                 expected = pipeline(source, depth=depth, precision="fp32")(**inputs)
                 assert_close(predict(browser, inputs, depth), expected)
         assert browser.run("return document.getElementById('error').hidden")
-        assert [line for line in browser.console() if "No available adapters" not in line] == []
+        assert problems(browser) == []
 
 
 def test_masks_are_filled_at_every_depth(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
@@ -173,6 +180,89 @@ def test_masks_are_filled_at_every_depth(checkpoint: Path, tmp_path: Path, brows
                 assert [one["score"] for one in mask] == pytest.approx(
                     [prediction.score for prediction in expected], abs=1e-4
                 )
+
+
+def choose_task(browser: Browser, title: str) -> None:
+    browser.run(
+        """
+        const tab = [...document.querySelectorAll('.tab')].find((one) => one.textContent === arguments[0]);
+        delete document.getElementById('result').dataset.done;
+        tab.querySelector('input').click();
+        """,
+        title,
+    )
+
+
+def order_probability(source: Path, inputs: dict[str, str], depth: int) -> float:
+    pipeline = fill_mask_pipeline(source)
+    ids, segments = pipeline.encode_pair(inputs["first"], inputs["second"])
+    strip = Strip.from_sequences([ids], [segments])
+    logits = pipeline.engine.run_with_exits(strip, ExitRule(depth=depth)).output.pair_logits
+    return float(logits[0].softmax(0)[0])
+
+
+def test_the_order_of_two_texts_at_every_depth(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
+    source = make_source(tmp_path / "model", checkpoint, HeadSettings("pretrain"), None)
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    pairs = [{"first": "Kalo mika.", "second": "naïve [MASK] ß"}, {"first": "mi", "second": "ka lo " * 9}]
+    with serve_folder(tmp_path / "out") as address:
+        open_page(browser, address)
+        assert text_of(browser, "summary") == "An ALBERT that predicts masked tokens."
+        choose_task(browser, "Sentence order")
+        browser.wait("return document.getElementById('result').dataset.done")  # of the example
+        assert text_of(browser, "summary") == "An ALBERT that predicts whether two texts are in order."
+        for inputs in (*pairs, *({"first": one["second"], "second": one["first"]} for one in pairs)):
+            for depth in (1, MODEL.layers, 2 * MODEL.layers):
+                expected = order_probability(source, inputs, depth)
+                actual = predict(browser, inputs, depth)
+                assert actual == {"depth": depth, "in_order": pytest.approx(expected, abs=1e-4)}
+                answer = browser.run("return document.querySelector('.answer').textContent")
+                assert answer == ("Swapped" if expected < 0.5 else "In this order")
+        assert browser.run("return document.querySelectorAll('.chart polyline').length") == 2
+        assert problems(browser) == []
+
+
+def test_another_task_keeps_its_texts_and_ignores_steps_of_the_task_before(
+    checkpoint: Path, tmp_path: Path, browser: Browser
+) -> None:
+    source = make_source(tmp_path / "model", checkpoint, HeadSettings("pretrain"), None)
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    with serve_folder(tmp_path / "out") as address:
+        open_page(browser, address)
+        masked = predict(browser, {"text": "ka [MASK]"})
+        browser.run("document.getElementById('form').requestSubmit()")  # its steps come after the change
+        choose_task(browser, "Sentence order")
+        browser.wait("return document.getElementById('result').dataset.done")
+        for inputs, message in (
+            ({"first": "ka", "second": " "}, "Write two texts."),
+            ({"first": "ka " * 99, "second": "lo"}, "the model takes 64."),
+        ):
+            browser.run("delete document.getElementById('result').dataset.done")
+            browser.run(
+                "for (const [name, text] of Object.entries(arguments[0]))"
+                " document.getElementById(`field-${name}`).value = text;"
+                "document.getElementById('form').requestSubmit();",
+                inputs,
+            )
+            assert message in text_of(browser, "error")
+        choose_task(browser, "Masked tokens")
+        browser.wait("return document.getElementById('result').dataset.done")
+        assert browser.run("return document.getElementById('error').hidden")
+        assert json.loads(text_of(browser, "json"))["masks"] == masked["masks"]
+        assert problems(browser) == []
+
+
+def test_a_model_without_a_pair_head_has_one_task(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
+    source = make_source(tmp_path / "model", checkpoint, HeadSettings("mlm"), None)
+    export(source, tmp_path / "out", ExportSettings(to="web"))
+    with serve_folder(tmp_path / "out") as address:
+        open_page(browser, address)
+        assert browser.run("return document.getElementById('tasks').hidden")
+        assert predict(browser, {"text": "ka [MASK]"})["masks"]
+
+
+def text_of(browser: Browser, identifier: str) -> str:
+    return str(browser.run("return document.getElementById(arguments[0]).textContent", identifier))
 
 
 def test_what_the_page_says_of_its_depth_and_of_wrong_input(

@@ -169,7 +169,10 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str, checkpoint: Pa
 
 def test_exports_and_ensembles_are_refused(tmp_path: Path) -> None:
     for name, message in (
-        ("export.json", "an export, which has no embedding output; name the folder that it was made from"),
+        (
+            "export.json",
+            "an exported model, which can only predict; name the checkpoint",
+        ),
         ("ensemble.json", "an ensemble, where one model is expected; name a member"),
     ):
         folder = tmp_path / name.partition(".")[0]

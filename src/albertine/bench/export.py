@@ -25,12 +25,13 @@ from albertine.bench.settings import ExportBenchSettings
 from albertine.checksums import file_checksum
 from albertine.device import has_fast_bf16
 from albertine.engines.engine import Engine
-from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.engines.exported_folder import open_export
 from albertine.engines.libraries import check_libraries
 from albertine.engines.model_files import write_model
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.export.int8 import quantize
+from albertine.interop.export_record import ExportRecord
 from albertine.interop.huggingface import load_folder, save_folder, write_config
 from albertine.model.model import Model
 from albertine.model.strip import Strip

@@ -24,12 +24,13 @@ from starlette.routing import Route
 
 from albertine.deploy import metrics, tei
 from albertine.deploy.authorization import BearerToken, TokenCheck
-from albertine.deploy.batcher import BatchFunction, RequestBatcher
+from albertine.deploy.batcher import RequestBatcher
 from albertine.deploy.cross_origin import CrossOriginAccess
 from albertine.deploy.endpoints import EMBED_PATH, ServedModel
 from albertine.deploy.error_handlers import exception_handlers
 from albertine.deploy.handlers import RequestHandler, embed_handler, endpoint_handler, json_handler
-from albertine.deploy.metrics import ServerMetrics
+from albertine.deploy.heartbeats import send_heartbeats
+from albertine.deploy.metrics import LOADED, ServerMetrics
 from albertine.deploy.openapi import openapi_description
 from albertine.deploy.request_checks import AllowedHosts, RequestChecks
 from albertine.deploy.request_recorder import RequestRecorder
@@ -60,10 +61,7 @@ def server_routes(model: ServedModel) -> tuple[str, ...]:
 
 
 def create_batchers(
-    model: ServedModel,
-    executor: Executor,
-    server_metrics: ServerMetrics,
-    watch: Callable[[BatchFunction], BatchFunction] = lambda process_batch: process_batch,
+    model: ServedModel, executor: Executor, server_metrics: ServerMetrics
 ) -> dict[str, RequestBatcher]:
     """Return the batchers of a model, by name; see `ServedModel.batch_functions`.
 
@@ -71,10 +69,9 @@ def create_batchers(
         model: the model.
         executor: runs one batch at a time.
         server_metrics: gets the sizes of queues and batches.
-        watch: returns a batch function that also looks at the results.
     """
     return {
-        name: RequestBatcher(watch(process_batch), executor, server_metrics.for_batcher(name))
+        name: RequestBatcher(process_batch, executor, server_metrics.for_batcher(name))
         for name, process_batch in model.batch_functions.items()
     }
 
@@ -105,7 +102,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(batcher.run()) for batcher in batchers.values()]
+        coroutines = [batcher.run() for batcher in batchers.values()]
+        tasks = [asyncio.create_task(one) for one in (*coroutines, send_heartbeats(server_metrics))]
+        server_metrics.set_loaded()
         on_startup()
         yield
         for task in tasks:
@@ -135,6 +134,11 @@ def _page_routes(
     async def metrics_handler(_: Request) -> Response:
         return Response(server_metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
+    async def health_handler(_: Request) -> Response:
+        workers, loaded = server_metrics.num_workers(), server_metrics.total(LOADED)
+        status = "ok" if loaded == workers else "degraded"
+        return JSONResponse({"status": status, "workers": workers, "workers_loaded": loaded})
+
     page = (files(__package__) / "page.html").read_text(encoding="utf-8")
     html = HTMLResponse(page, headers={"Content-Security-Policy": _content_security_policy(page)})
     info = _model_info(model) | tei.model_info(model, max_connections)
@@ -142,7 +146,7 @@ def _page_routes(
     return [
         Route("/", _constant_handler(html)),
         Route("/info", _constant_handler(JSONResponse(info))),
-        Route("/health", _constant_handler(JSONResponse({"status": "ok"}))),
+        Route("/health", health_handler),
         Route("/metrics", metrics_handler),
         Route("/openapi.json", _constant_handler(JSONResponse(description))),
     ]

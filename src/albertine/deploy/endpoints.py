@@ -28,9 +28,9 @@ from albertine.inference.fill_mask import (
     exported_fill_mask_pipeline,
     make_fill_mask_pipeline,
 )
-from albertine.inference.finetuned_model import finetuned_from_model, load_finetuned
+from albertine.inference.finetuned_model import finetuned_from_export, finetuned_from_model
 from albertine.inference.pipeline import Pipeline
-from albertine.interop.hub import is_ensemble, is_export, local_model, locate_checkpoint
+from albertine.interop.hub import is_ensemble, is_export, local_model, locate_model
 from albertine.interop.load import has_masked_head, load_checkpoint, load_encoder
 from albertine.interop.sentence_transformers_folder import has_sentence_modules
 from albertine.settings.engine import EngineOptions
@@ -168,9 +168,9 @@ def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule |
     name = local.resolve().name if local.is_dir() else source
     if is_ensemble(local):
         return _served_task_model(name, load_ensemble(local, options, exit_rule=exit_rule))
-    if is_export(local):
-        return _served_export(name, local, options, exit_rule)
-    folder = locate_checkpoint(local)
+    folder = locate_model(source)
+    if is_export(folder):
+        return _served_export(name, source, folder, options, exit_rule)
     if has_sentence_modules(folder):
         return _served_sentence_model(name, folder, options, exit_rule)
     model = load_checkpoint(folder)
@@ -193,13 +193,13 @@ def _exact(options: EngineOptions) -> EngineOptions:
 
 
 def _served_export(
-    name: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
+    name: str, source: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
 ) -> ServedModel:
     _, head, _ = read_settings(folder)
     if head.kind in ("pretrain", "mlm"):
-        _refuse_exits(name, exit_rule)
-        return _served_fill_mask(name, folder, exported_fill_mask_pipeline(folder, _exact(options)))
-    return _served_task_model(name, load_finetuned(folder, options, exit_rule=exit_rule))
+        _refuse_exits(source, exit_rule)
+        return _served_fill_mask(name, folder, exported_fill_mask_pipeline(source, folder, _exact(options)))
+    return _served_task_model(name, finetuned_from_export(source, folder, options, exit_rule=exit_rule))
 
 
 def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> ServedModel:

@@ -122,6 +122,7 @@ async def _submit(
     results: list[ItemResult] = await _unless_disconnected(request, batcher.submit(items))
     if record is not None:
         record.num_tokens = sum(result.num_tokens for result in results)
+        record.num_truncated = sum("truncated_tokens" in result.output for result in results)
     return [result.output for result in results]
 
 

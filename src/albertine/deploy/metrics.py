@@ -48,7 +48,7 @@ class _Family:
 
 
 # Values at fixed positions, which the process that starts the workers also reads and writes.
-LOADED, RESTARTS, ANSWERED, TRUNCATED, _FIXED_VALUES = range(5)
+LOADED, RESTARTS, HANGS, HEARTBEATS, ANSWERED, TRUNCATED, _FIXED_VALUES = range(7)
 
 
 def new_values(workers: int) -> NDArray[np.float64]:
@@ -125,6 +125,11 @@ class ServerMetrics:
     def set_loaded(self) -> None:
         """Note that the worker has loaded its model."""
         self._row[LOADED] = 1.0
+        self._row[HEARTBEATS] += 1  # the first one, before others learn that the worker is ready
+
+    def num_workers(self) -> int:
+        """Return the number of workers."""
+        return len(self._values)
 
     def total(self, index: int) -> int:
         """Return the sum over the workers of a value at a fixed position."""
@@ -142,6 +147,7 @@ class ServerMetrics:
         fixed = (
             ("albertine_workers_loaded", "gauge", "Workers that have loaded the model.", LOADED),
             ("albertine_worker_restarts_total", "counter", "Workers that died and were replaced.", RESTARTS),
+            ("albertine_worker_hangs_total", "counter", "Workers that hung and were killed.", HANGS),
             ("albertine_items_total", "counter", "Items that got a result.", ANSWERED),
             ("albertine_truncated_items_total", "counter", "Items longer than the model reads.", TRUNCATED),
         )

@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from albertine.deploy.application import Access, create_app, create_batchers, server_routes
-from albertine.deploy.batcher import BatchFunction, BatchInput, ItemResult
 from albertine.deploy.endpoints import load_served_model
 from albertine.deploy.http_server import ServerJob, SignalAwareServer, connection_limit, uvicorn_config
-from albertine.deploy.metrics import TRUNCATED, ServerMetrics
+from albertine.deploy.metrics import ServerMetrics
 from albertine.deploy.request_checks import allowed_hosts
 from albertine.deploy.server_log import ServerLog
 from albertine.settings.exit_rule import make_exit_rule
@@ -42,12 +41,10 @@ def serve_model(
     rule = make_exit_rule(settings.exit, settings.depth)
     model = load_served_model(job.source, settings.engine_options, rule)
     metrics = ServerMetrics(server_routes(model), list(model.batch_functions), values, worker)
-    truncations = TruncationLog(log, metrics)
     executor = ThreadPoolExecutor(1, "batcher")
-    batchers = create_batchers(model, executor, metrics, truncations.watch)
+    batchers = create_batchers(model, executor, metrics)
 
     def on_startup() -> None:
-        metrics.set_loaded()
         try:
             on_ready(model.post_paths)
         except OSError as error:  # uvicorn would hide it if raised here; it is raised after the shutdown
@@ -75,26 +72,3 @@ def serve_model(
         executor.shutdown(wait=False, cancel_futures=True)
     for error in startup_errors:
         raise error
-
-
-class TruncationLog:
-    """Counts truncated items, and prints a message about the first one."""
-
-    def __init__(self, log: ServerLog, metrics: ServerMetrics):
-        self._log, self._metrics = log, metrics
-
-    def watch(self, process_batch: BatchFunction) -> BatchFunction:
-        """Return `process_batch` with counting of truncated items."""
-
-        def watched(items: Sequence[BatchInput]) -> Sequence[ItemResult]:
-            results: Sequence[ItemResult] = process_batch(items)
-            num_truncated = sum("truncated_tokens" in result.output for result in results)
-            if num_truncated and not self._metrics.total(TRUNCATED):
-                self._log.message(
-                    "an item is too long for the model and was truncated; its response has truncated_tokens; "
-                    "later truncated items are only counted"
-                )
-            self._metrics.add(TRUNCATED, num_truncated)
-            return results
-
-        return watched

@@ -18,7 +18,7 @@ from albertine.deploy.openapi_schemas import (
 )
 from albertine.deploy.request_record import REQUEST_ID_HEADER
 from albertine.deploy.tei import MAX_REQUEST_ITEMS
-from albertine.tasks.types.json_schema import Schema, array_of
+from albertine.tasks.types.json_schema import COUNT, Schema, array_of
 from albertine.version import __version__
 
 _ERRORS: Mapping[int, str] = {
@@ -31,7 +31,7 @@ _ERRORS: Mapping[int, str] = {
     424: "The model cannot answer a request with `inputs`.",
     429: "The queue is full, for a request with `inputs`.",
     500: "An internal error.",
-    503: "The queue is full, there are too many connections, or the server is shutting down.",
+    503: "The queue is full, there are too many connections, no worker answers, or the server is stopping.",
 }
 _GET_ERRORS = (400, 421, 500, 503)
 _OWN_ERRORS = (400, 408, 413, 415, 421, 500, 503)
@@ -80,13 +80,13 @@ def _page_paths() -> dict[str, dict[str, Any]]:
     text, json_object = {"type": "string"}, {"type": "object"}
     health = {
         "type": "object",
-        "required": ["status"],
-        "properties": {"status": {"const": "ok"}},
+        "required": ["status", "workers", "workers_loaded"],
+        "properties": {"status": {"enum": ["ok", "degraded"]}, "workers": COUNT, "workers_loaded": COUNT},
     }
     pages = (
         ("/", "page", "A page for trying the model.", "text/html", text),
         ("/info", "info", "The model, its endpoints and limits.", "application/json", json_object),
-        ("/health", "health", "Whether the server runs.", "application/json", health),
+        ("/health", "health", "Whether all workers answer.", "application/json", health),
         ("/metrics", "metrics", "Metrics for Prometheus.", "text/plain", text),
         ("/openapi.json", "openapi", "This description.", "application/json", json_object),
     )

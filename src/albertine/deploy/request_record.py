@@ -34,6 +34,7 @@ class RequestRecord:
         status: status of the response; None before it.
         num_texts: number of texts in the body.
         num_tokens: number of tokens that the model read for it.
+        num_truncated: number of its items that the model read only in part.
         started: time of its arrival, on the clock of `time.perf_counter`.
     """
 
@@ -44,6 +45,7 @@ class RequestRecord:
     status: int | None = None
     num_texts: int = 0
     num_tokens: int = 0
+    num_truncated: int = 0
     started: float = field(default_factory=time.perf_counter)
 
     @property

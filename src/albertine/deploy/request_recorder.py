@@ -2,7 +2,7 @@
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from albertine.deploy.metrics import ServerMetrics
+from albertine.deploy.metrics import TRUNCATED, ServerMetrics
 from albertine.deploy.request_record import REQUEST_ID_HEADER, RequestRecord, current_record, start_record
 from albertine.deploy.server_log import ServerLog
 
@@ -40,5 +40,16 @@ class RequestRecorder:
 
     def record(self, record: RequestRecord) -> None:
         """Record a request that has its response."""
+        if record.status == 200:  # in TEI's form, a long text may also be refused
+            self._count_truncated(record.num_truncated)
         self._metrics.request_done(record)
         self._log.request(record)
+
+    def _count_truncated(self, count: int) -> None:
+        """Count truncated items, and print a message about the first one."""
+        if count and not self._metrics.total(TRUNCATED):
+            self._log.message(
+                "an item is too long for the model and was truncated; its response has truncated_tokens; "
+                "later truncated items are only counted"
+            )
+        self._metrics.add(TRUNCATED, count)

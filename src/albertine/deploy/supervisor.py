@@ -1,4 +1,4 @@
-"""`--workers`: a process that starts the workers, replaces one that dies, and stops them all.
+"""`--workers`: a process that starts the workers, replaces one that dies or hangs, and stops them all.
 
 The workers share one listening socket, so the kernel gives a connection to a worker that waits for one, and
 connections in the queue survive the death of a worker. Each loads its own copy of the model. See
@@ -24,8 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albertine import progress
+from albertine.deploy.heartbeats import HANG_SECONDS, HeartbeatWatch
 from albertine.deploy.http_server import ServerJob
-from albertine.deploy.metrics import LOADED, MAX_VALUES, RESTARTS
+from albertine.deploy.metrics import HANGS, LOADED, MAX_VALUES, RESTARTS
+from albertine.deploy.refusals import Refusals
 from albertine.deploy.server_log import ServerLog
 from albertine.errors import SAME_REQUEST_SECONDS, WorkError
 from albertine.interruptions import InterruptHandler
@@ -49,6 +51,7 @@ class _Worker:
         connection: gets the paths of the model when the worker is ready, or the error that ended it.
         started: time of its start, or when it was ready.
         is_ready: whether it has loaded the model.
+        is_hung: whether it was killed because it hung.
         num_failures: number of short-lived processes before this one.
     """
 
@@ -57,6 +60,7 @@ class _Worker:
     connection: Connection
     started: float
     is_ready: bool = False
+    is_hung: bool = False
     num_failures: int = 0
 
 
@@ -72,6 +76,8 @@ class Supervisor:
         size = job.settings.workers * MAX_VALUES
         self._memory = _CONTEXT.RawArray(ctypes.c_double, size)
         self.values = _as_rows(self._memory)
+        self._heartbeats = HeartbeatWatch(self.values)
+        self._refusals = Refusals(listener, log)
         self._workers: dict[int, _Worker] = {}
         self._due: dict[int, tuple[float, int]] = {}  # by index: time of the next start, and failures
         self._last_signal: float | None = None
@@ -87,8 +93,10 @@ class Supervisor:
                 on_ready(paths)
                 while self._last_signal is None:
                     self._poll()
+                self._heartbeats = HeartbeatWatch(self.values)  # measure anew, also for workers that load
                 while self._workers:  # each finishes its requests and ends
-                    self._collect(wait([one.process.sentinel for one in self._workers.values()]))
+                    self._kill_hung(also_loading=True)
+                    self._collect_ended()
             finally:
                 for number, handler in handlers.items():
                     signal.signal(number, handler)
@@ -141,7 +149,7 @@ class Supervisor:
         return message
 
     def _poll(self) -> None:
-        """Start workers that are due, note those that are ready, and collect those that have died."""
+        """Start workers that are due, note those that are ready, kill those that hang, collect the dead."""
         for index, (due, num_failures) in list(self._due.items()):
             if time.monotonic() >= due and self._last_signal is None:
                 del self._due[index]
@@ -154,10 +162,27 @@ class Supervisor:
                 raise message or _died_while_loading(worker.process)
             if message is not None:
                 self._log.error(f"a new worker failed: {message}")
-        self._collect(wait([one.process.sentinel for one in self._workers.values()], _POLL_SECONDS))
+        self._kill_hung(also_loading=False)
+        self._refusals.update(is_refusing=self._heartbeats.are_all_silent())
+        self._collect_ended()
 
-    def _collect(self, sentinels: Sequence[Any]) -> None:
-        """Remove workers that have ended; unless the server is stopping, plan their replacement."""
+    def _kill_hung(self, *, also_loading: bool) -> None:
+        """Kill workers that hang; they are then replaced like any that has died."""
+        self._heartbeats.update()
+        for worker in self._workers.values():
+            may_hang = (worker.is_ready or also_loading) and not worker.is_hung
+            if may_hang and self._heartbeats.is_silent(worker.index):
+                worker.is_hung = True
+                self._log.error(
+                    f"worker {worker.process.pid} has not answered for {HANG_SECONDS:.0f} s; it is killed"
+                )
+                self.values[worker.index, LOADED] = 0.0
+                self.values[worker.index, HANGS] += 1
+                worker.process.kill()
+
+    def _collect_ended(self) -> None:
+        """Remove workers that have ended, or wait a little; unless the server is stopping, plan others."""
+        sentinels = wait([one.process.sentinel for one in self._workers.values()], _POLL_SECONDS)
         for worker in [one for one in self._workers.values() if one.process.sentinel in sentinels]:
             worker.process.join()
             self._report_error(worker)

@@ -1,6 +1,6 @@
-"""The folder of an exported model: what `export.json` says, and opening it with an engine.
+"""The folder of an exported model, and opening it with an engine.
 
-FOLDER/export.json             format, precision, checksums of the files of the model
+FOLDER/export.json             format, precision, checksums of the files of the model, see `ExportRecord`
 FOLDER/model.onnx              for ONNX Runtime, or
 FOLDER/model.xml, model.bin    for OpenVINO, or
 FOLDER/embed.onnx, ...         a graph for each block and head, see `step_files.py`
@@ -8,81 +8,33 @@ FOLDER/config.json             settings of the model, as in a checkpoint
 FOLDER/tokenizer.json, ...     and the tokenizer and task card of the checkpoint
 """
 
-import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
-from albertine.checksums import file_checksum
 from albertine.device import choose_precision
 from albertine.engines.exported_engine import Arrays, ExportedEngine, Session
 from albertine.engines.no_telemetry import disable_telemetry
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.step_files import step_files, step_graphs
 from albertine.engines.stepped_engine import SteppedEngine
-from albertine.errors import InputError, check_format
-from albertine.input_files import read_json_object
-from albertine.interop.hub import EXPORT_FILE
+from albertine.errors import InputError
+from albertine.interop.export_record import EXPORT_AGAIN, EXPORT_FILE, read_export_record
 from albertine.interop.transformers_config import (
     head_settings_from_config,
     label_names_from_config,
     read_config,
     saved_model_settings,
 )
-from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
 
-EXPORT_FORMAT_NUMBER = 3  # of format 1, positions are wrong in OpenVINO; of 2, web exports have other inputs
-_AGAIN = "export the model again, with albertine export"
 _LIBRARIES: dict[ExportFormat, str] = {
     "onnx": "ONNX Runtime",
     "openvino": "OpenVINO",
     "web": "ONNX Runtime",
 }
-
-
-@dataclass(frozen=True)
-class ExportRecord:
-    """What `export.json` says.
-
-    Attributes:
-        to: format of the model.
-        precision: precision of its weights.
-        in_steps: whether each block and head has a graph of its own.
-        checksums: checksum of each of its files, by name; the first is the one to open.
-    """
-
-    to: ExportFormat
-    precision: ExportPrecision
-    in_steps: bool
-    checksums: dict[str, str]
-
-    def write(self, folder: Path) -> None:
-        """Write `export.json` into a folder."""
-        content = {"format": EXPORT_FORMAT_NUMBER, **asdict(self)}
-        (folder / EXPORT_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def read_export_record(folder: Path) -> ExportRecord:
-    """Return what `export.json` in a folder says, after comparing the files of the model with it."""
-    file = folder / EXPORT_FILE
-    content = read_json_object(file, _AGAIN)
-    check_format(file, content.get("format"), EXPORT_FORMAT_NUMBER, _AGAIN)
-    try:
-        record = dataclass_from_json(ExportRecord, {key: content[key] for key in content if key != "format"})
-    except JsonError as error:
-        raise InputError(f"{file}: {error}; {_AGAIN}") from None
-    if not record.checksums or any(Path(name).name != name for name in record.checksums):
-        raise InputError(f"{file}: names no files of a model; {_AGAIN}")
-    for name, checksum in record.checksums.items():
-        if not (folder / name).is_file():
-            raise InputError(f"{folder / name}: missing; copy it again, or {_AGAIN}")
-        if file_checksum(folder / name) != checksum:
-            raise InputError(f"{folder / name}: damaged or changed; copy it again, or {_AGAIN}")
-    return record
 
 
 def read_settings(folder: Path) -> tuple[ModelSettings, HeadSettings, tuple[str, ...]]:
@@ -91,7 +43,7 @@ def read_settings(folder: Path) -> tuple[ModelSettings, HeadSettings, tuple[str,
     config = read_config(file)
     model, head = saved_model_settings(config, str(file)), head_settings_from_config(config, str(file))
     if model is None or head is None:
-        raise InputError(f"{file}: not the config of an export; {_AGAIN}")
+        raise InputError(f"{file}: not the config of an export; {EXPORT_AGAIN}")
     return model, head, label_names_from_config(config, head)
 
 
@@ -104,6 +56,7 @@ def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> Expor
             with OpenVINO; "auto" is bf16 with OpenVINO where the CPU computes it fast.
     """
     record = read_export_record(folder)
+    record.check_files(folder)
     model, head, _ = read_settings(folder)
     file = folder / next(iter(record.checksums))
     if options.engine not in (None, "auto", "onnxruntime" if record.to != "openvino" else "openvino"):
@@ -120,7 +73,7 @@ def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> Expor
     if record.in_steps:
         missing = sorted(set(step_files(model, head, file.suffix)) - record.checksums.keys())
         if missing:
-            raise InputError(f"{folder / EXPORT_FILE}: names no {missing[0]}; {_AGAIN}")
+            raise InputError(f"{folder / EXPORT_FILE}: names no {missing[0]}; {EXPORT_AGAIN}")
     title = engine_title(record.to, record.precision, dtype)
     return open_engine(record.to, file, dtype, model, head, title, in_steps=record.in_steps)
 
@@ -184,7 +137,7 @@ def _session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
 def _library_error(to: ExportFormat, file: Path, action: str, error: Exception) -> InputError:
     """Return the error for one of a library, whose types may have any base."""
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return InputError(f"{file}: {_LIBRARIES[to]} cannot {action} it ({reason}); {_AGAIN}")
+    return InputError(f"{file}: {_LIBRARIES[to]} cannot {action} it ({reason}); {EXPORT_AGAIN}")
 
 
 def _open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:

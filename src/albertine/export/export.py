@@ -13,7 +13,7 @@ from albertine import progress
 from albertine.atomic import atomic_folder, refuse_existing_folder
 from albertine.checksums import file_checksum
 from albertine.engines.conversion import check_convertible, check_steps
-from albertine.engines.exported_folder import ExportRecord, open_export
+from albertine.engines.exported_folder import open_export
 from albertine.engines.libraries import check_libraries
 from albertine.errors import InputError, WorkError
 from albertine.export.accuracy import Accuracy, create_judge, describe_scores
@@ -22,6 +22,7 @@ from albertine.export.readme import write_readme
 from albertine.export.settings import ExportSettings
 from albertine.export.web_page import write_page
 from albertine.export.web_tokenizer import check_web_tokenizer, find_node
+from albertine.interop.export_record import ExportRecord
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, write_config
 from albertine.interop.load import has_masked_head, load_checkpoint

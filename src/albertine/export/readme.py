@@ -33,7 +33,8 @@ An ALBERT for {library}: it predicts {purpose}. {files}, {size}, weights in {pre
 {command}
 ```
 
-`albertine.{function}` in Python and `albertine serve` take this folder too.
+`albertine.{function}` in Python and `albertine serve` take this folder too. If it is on the
+Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 
 ## Without Albertine
 
@@ -79,7 +80,8 @@ The page computes with one thread, or with several if the server sends the heade
 {command}
 ```
 
-`albertine.{function}` in Python and `albertine serve` take this folder too.
+`albertine.{function}` in Python and `albertine serve` take this folder too. If it is on the
+Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 
 ## Files
 
@@ -135,8 +137,11 @@ def write_readme(
         scores: its scores in words; empty if they are those of the source.
     """
     is_pretrained, quoted = has_masked_head(model), shlex.quote(name)
-    purpose = "masked tokens"
-    if not is_pretrained:
+    if model.head_settings.kind == "pretrain":
+        purpose = "masked tokens, and whether two texts are in order"
+    elif is_pretrained:
+        purpose = "masked tokens"
+    else:
         purpose = TASK_TYPES[read_card_file(folder / TASK_CARD_FILE).type_name].prediction_description
     values = {
         "name": name,

@@ -2,7 +2,7 @@
 
 FOLDER/index.html, style.css, *.js    the page, the same for every model
 FOLDER/lib/                           ONNX Runtime and the tokenizer library
-FOLDER/page.json                      task, labels, depth and files of this model
+FOLDER/page.json                      tasks, labels, depth and files of this model
 """
 
 import gzip
@@ -29,6 +29,8 @@ _LABELS = {
     "context": "Passage",
     "question": "Question",
     "options": "Options",
+    "first": "First text",
+    "second": "Second text",
 }
 
 
@@ -69,7 +71,7 @@ def write_page(
         "vocabulary": len(tokenizer),
         **_plan(model),
         **_files(folder, model),
-        **(_fill_mask(model, tokenizer) if card is None else _task(model, tokenizer, card)),
+        "tasks": _pretraining_tasks(model, tokenizer) if card is None else [_task(model, tokenizer, card)],
     }
     (folder / "page.json").write_text(
         json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -120,16 +122,25 @@ def _task(model: Model, tokenizer: Tokenizer, card: TaskCard) -> dict[str, Any]:
     }
 
 
-def _fill_mask(model: Model, tokenizer: Tokenizer) -> dict[str, Any]:
+def _pretraining_tasks(model: Model, tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    """Return what a pre-trained model predicts: masked tokens and, with a pair head, the order of texts."""
     mask = tokenizer.vocabulary[tokenizer.special_ids.mask]
-    example = f"She went to the {mask} and bought a book."
-    return {
+    fill_mask = {
         "task": "fill-mask",
+        "title": "Masked tokens",
         "predicts": "masked tokens",
-        "labels": [],
-        "max_length": model.settings.max_length,
-        "fields": [_field(InputField("text", example))],
+        "fields": [_field(InputField("text", f"She went to the {mask} and bought a book."))],
     }
+    first = InputField("first", "Ida took the key.")
+    second = InputField("second", "Then she opened the door.")
+    order = {
+        "task": "order",
+        "title": "Sentence order",
+        "predicts": "whether two texts are in order",
+        "fields": [_field(first), _field(second)],
+    }
+    tasks = [fill_mask, order] if model.head_settings.kind == "pretrain" else [fill_mask]
+    return [{**task, "labels": [], "max_length": model.settings.max_length} for task in tasks]
 
 
 def _field(field: InputField) -> dict[str, Any]:

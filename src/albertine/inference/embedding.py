@@ -23,7 +23,7 @@ from albertine import progress
 from albertine.engines.engine import check_finite
 from albertine.engines.torch_engine import TorchEngine, prepare_torch_engine
 from albertine.errors import InputError
-from albertine.interop.hub import is_export, local_model, locate_checkpoint
+from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_encoder
 from albertine.interop.sentence_transformers_folder import (
     SentenceModules,
@@ -230,12 +230,7 @@ def load_embedding_pipeline(
     normalize: bool | None = None,
 ) -> EmbeddingPipeline:
     """Load the encoder of a model to embed texts; see `pipeline`."""
-    local = local_model(source)
-    if is_export(local):
-        raise InputError(
-            f"{source}: an export, which has no embedding output; name the folder that it was made from"
-        )
-    folder = locate_checkpoint(local, revision)
+    folder = locate_checkpoint(source, revision)
     modules = modules_of_folder(folder)
     model = load_encoder(modules.model_folder)
     return make_embedding_pipeline(modules, model, device, precision, pooling=pooling, normalize=normalize)

@@ -18,7 +18,7 @@ from albertine.engines.selection import prepare_engine
 from albertine.errors import InputError
 from albertine.inference.masked_copies import ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
-from albertine.interop.hub import is_export, local_model, locate_checkpoint
+from albertine.interop.hub import is_export, locate_model
 from albertine.interop.load import load_masked_lm
 from albertine.model.model import Model
 from albertine.model.strip import Strip
@@ -172,8 +172,8 @@ def fill_mask_pipeline(
     """Load a pre-trained model to fill masks and to score the order of two texts.
 
     Args:
-        source: a run, the folder of a checkpoint (also of `transformers` or Google) or of an export, or a
-            hub name.
+        source: a run, the folder of a checkpoint (also of `transformers` or Google) or of an export, or the
+            hub name of one of these.
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "auto", "fp32" or "bf16".
         engine: library that runs the model: "torch", "onnxruntime" or "openvino"; "auto" is the fastest one
@@ -181,19 +181,18 @@ def fill_mask_pipeline(
         revision: branch, tag or commit of a hub repository.
     """
     options = EngineOptions(device, precision, engine)
-    local = local_model(source)
-    if is_export(local):
-        return exported_fill_mask_pipeline(local, options)
-    folder = locate_checkpoint(local, revision)
+    folder = locate_model(source, revision)
+    if is_export(folder):
+        return exported_fill_mask_pipeline(str(source), folder, options)
     return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), options)
 
 
-def exported_fill_mask_pipeline(folder: Path, options: EngineOptions) -> FillMaskPipeline:
-    """Return a pipeline for an exported pre-trained model."""
+def exported_fill_mask_pipeline(name: str, folder: Path, options: EngineOptions) -> FillMaskPipeline:
+    """Return a pipeline for a pre-trained model that was exported into a folder; errors have its name."""
     engine = open_export(folder, options)
     kind = engine.head_settings.kind
     if kind not in ("pretrain", "mlm"):
-        raise InputError(f"{folder}: its head is {kind}; only a pre-trained model predicts masked tokens")
+        raise InputError(f"{name}: its head is {kind}; only a pre-trained model predicts masked tokens")
     return FillMaskPipeline(engine, load_tokenizer(folder, engine.model_settings.vocab_size))
 
 

@@ -10,7 +10,7 @@ from albertine.engines.selection import prepare_engine
 from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
 from albertine.inference.exits import note_missing_exits, rule_for_model
-from albertine.interop.hub import is_export, local_model, locate_checkpoint
+from albertine.interop.hub import is_export, locate_model
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
@@ -68,17 +68,17 @@ def load_finetuned(
     """Load a fine-tuned model.
 
     Args:
-        source: a run, the folder of a checkpoint or of an export, a URL of these, or a hub name.
+        source: a run, the folder of a checkpoint or of an export, a URL of these, or a hub name of the last
+            two.
         options: device, precision and engine; the precision "auto" is that of the fine-tuning, see
             `finetuned_from_model`.
         task: task of the same type to use in place of the model's own; None for its own.
         revision: branch, tag or commit of a hub repository.
         exit_rule: when a prediction is final; None after all steps of depth.
     """
-    local = local_model(source)
-    if is_export(local):
-        return _finetuned_from_export(local, options, task=task, exit_rule=exit_rule)
-    folder = locate_checkpoint(local, revision)
+    folder = locate_model(source, revision)
+    if is_export(folder):
+        return finetuned_from_export(str(source), folder, options, task=task, exit_rule=exit_rule)
     model = load_checkpoint(folder)
     return finetuned_from_model(str(source), folder, model, options, task=task, exit_rule=exit_rule)
 
@@ -117,18 +117,23 @@ def _with_exits(model: FinetunedModel, rule: ExitRule) -> FinetunedModel:
     return replace(model, exit_rule=rule)
 
 
-def _finetuned_from_export(
-    folder: Path, options: EngineOptions, *, task: str | None, exit_rule: ExitRule | None
+def finetuned_from_export(
+    name: str,
+    folder: Path,
+    options: EngineOptions = DEFAULT_OPTIONS,
+    *,
+    task: str | None = None,
+    exit_rule: ExitRule | None = None,
 ) -> FinetunedModel:
-    """Return a fine-tuned model that was exported; see `load_finetuned`."""
+    """Return a fine-tuned model that was exported into a folder; see `finetuned_from_model`."""
     card = read_card(folder, *read_settings(folder))
     engine = open_export(folder, _with_precision_of(card, options))
     if exit_rule is not None and not isinstance(engine, SteppedEngine):
         raise InputError(
-            f"{folder}: this export always applies all layers; for --exit and --depth, export the model with "
+            f"{name}: this export always applies all layers; for --exit and --depth, export the model with "
             "--exits, or use the checkpoint"
         )
-    finetuned = _finetuned_from_engine(str(folder), folder, card, engine, task)
+    finetuned = _finetuned_from_engine(name, folder, card, engine, task)
     return finetuned if exit_rule is None else _with_exits(finetuned, exit_rule)
 
 

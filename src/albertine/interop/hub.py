@@ -1,4 +1,4 @@
-"""Locates checkpoints: in local folders, on object storage by URL, or on the Hugging Face hub by name.
+"""Locates models: in local folders, on object storage by URL, or on the Hugging Face hub by name.
 
 `huggingface_hub` downloads those of the hub: its cache, `HF_TOKEN`, `HF_ENDPOINT` and
 `HF_HUB_OFFLINE` apply. A file enters the cache only when it is complete; an interrupted
@@ -6,17 +6,20 @@ download resumes, and a partial file is never loaded.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from albertine.errors import InputError, WorkError, did_you_mean
+from albertine.interop.export_record import EXPORT_FILE, read_export_record
 from albertine.settings import MODEL_PRESETS
 from albertine.storage.cache import local_folder
-from albertine.storage.urls import storage_url
 
-# Files to download with or without the weights.
-_SMALL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
-_SMALL_FILES += ["spiece.model", "vocab.txt", "model.safetensors.index.json", "answerable.safetensors"]
-_SMALL_FILES += ["task.json"]
+# Files to download of every model; with `EXPORT_FILE`, it is an exported one.
+_COMMON_FILES = [EXPORT_FILE, "config.json", "task.json", "tokenizer.json", "tokenizer_config.json"]
+_COMMON_FILES += ["special_tokens_map.json", "spiece.model", "vocab.txt"]
+# More of a checkpoint, with or without the weights.
+_SMALL_FILES = ["model.safetensors.index.json", "answerable.safetensors"]
 # Of sentence-transformers: its modules, most with a folder of their own.
 _SMALL_FILES += ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
 _SMALL_FILES += ["[0-9]_*/config.json"]
@@ -26,7 +29,6 @@ _WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bi
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".onnx", ".data", ".h5")  # of any library
 
 ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
-EXPORT_FILE = "export.json"  # of an exported model; read by `albertine.engines`
 
 _MAX_NAME_LENGTH = 96  # of OWNER/NAME, the limit of the hub
 
@@ -47,11 +49,11 @@ def is_export(folder: Path) -> bool:
     return (folder / EXPORT_FILE).is_file()
 
 
-def refuse_export(folder: Path) -> None:
-    """Raise `InputError` if a folder holds an exported model."""
+def refuse_export(folder: Path, source: str | Path) -> None:
+    """Raise `InputError` if a folder, which the user named `source`, holds an exported model."""
     if is_export(folder):
         raise InputError(
-            f"{folder}: an exported model, which can only predict; name the checkpoint that it was made from"
+            f"{source}: an exported model, which can only predict; name the checkpoint that it was made from"
         )
 
 
@@ -84,27 +86,78 @@ def locate_checkpoint(source: str | Path, revision: str | None = None, *, weight
         revision: branch, tag or commit of a hub repository.
         weights: whether to download the weights too.
     """
-    if storage_url(source) is not None:
-        source = local_model(source, weights=weights)
-    if Path(source).is_dir():
-        refuse_ensemble(Path(source))
-        refuse_export(Path(source))
-        return Path(source)
+    return _locate(source, revision, weights=weights, can_be_export=False)
+
+
+def locate_model(source: str | Path, revision: str | None = None) -> Path:
+    """Return the folder of a checkpoint or of an exported model; see `locate_checkpoint`."""
+    return _locate(source, revision, weights=True, can_be_export=True)
+
+
+def _locate(source: str | Path, revision: str | None, *, weights: bool, can_be_export: bool) -> Path:
+    local = local_model(source, weights=weights)
+    if local.is_dir():
+        refuse_ensemble(local)
+        if not can_be_export:
+            refuse_export(local, source)
+        return local
     if str(source) in MODEL_PRESETS:
         raise InputError(
             f"{source}: a preset, which has no trained weights; name a checkpoint "
             f'(in Python, albertine.create("{source}") makes a model with fresh weights)'
         )
-    if is_hub_name(str(source)) and not Path(source).exists():
-        return download_checkpoint(str(source), revision, weights=weights)
+    if is_hub_name(str(source)) and not local.exists():
+        return _download(str(source), revision, weights=weights, can_be_export=can_be_export)
     raise InputError(
         f"{source}: neither a folder, a hub name nor a preset{did_you_mean(str(source), MODEL_PRESETS)}"
     )
 
 
-def download_checkpoint(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
+def _download(name: str, revision: str | None, *, weights: bool, can_be_export: bool) -> Path:
     """Return the folder of a hub repository in the cache, after downloading files that it lacks."""
     from huggingface_hub import snapshot_download
+
+    def download(revision: str | None, *patterns: str) -> Path:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_COMMON_FILES, *patterns]))
+
+    with _readable_hub_errors(name, revision):
+        folder = download(revision)
+        commit = folder.name  # from here on, so that all files are of one commit
+        if is_export(folder):
+            if not can_be_export:
+                refuse_export(folder, name)
+            _download_export(name, folder)
+        elif weights:
+            download(commit, *_SMALL_FILES, *_WEIGHT_FILES)
+            if not any(folder.glob("model*.safetensors")):
+                download(commit, "pytorch_model.bin")
+        else:
+            download(commit, *_SMALL_FILES)
+    return folder
+
+
+def _download_export(name: str, folder: Path) -> None:
+    """Download the files that the record of an export names, and no other format of the model."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    record = read_export_record(folder)
+    for file in ("config.json", *record.checksums):
+        try:
+            hf_hub_download(name, file, revision=folder.name)
+        except RemoteEntryNotFoundError:
+            raise InputError(
+                f"{name}: the repository has no {file}, which its {EXPORT_FILE} needs; upload all files"
+            ) from None
+    cached_repository = folder.parents[1]
+    record.check_files(
+        folder, f"remove {cached_repository} to download it again, or upload the whole export of {name} again"
+    )
+
+
+@contextmanager
+def _readable_hub_errors(name: str, revision: str | None) -> Iterator[None]:
+    """Turn the errors of `huggingface_hub` into lines that say what is wrong and what to do."""
     from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError
         GatedRepoError,
         HFValidationError,
@@ -115,13 +168,8 @@ def download_checkpoint(name: str, revision: str | None = None, *, weights: bool
         RevisionNotFoundError,
     )
 
-    def download(*patterns: str) -> Path:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_SMALL_FILES, *patterns]))
-
     try:
-        folder = download(*_WEIGHT_FILES) if weights else download()
-        if weights and not any(folder.glob("model*.safetensors")):
-            folder = download("pytorch_model.bin")
+        yield
     except HFValidationError as error:
         raise InputError(f"{name}: not a valid hub name ({error}); expected OWNER/NAME") from None
     except GatedRepoError:
@@ -145,4 +193,3 @@ def download_checkpoint(name: str, revision: str | None = None, *, weights: bool
         raise WorkError(
             f"{name}: the download was interrupted ({reason}); run the command again to resume it"
         ) from None
-    return folder

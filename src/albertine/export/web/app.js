@@ -1,10 +1,10 @@
-// The page: a form for the task of the model, and its prediction after each step of depth.
+// The page: a form for each task of the model, and the prediction after each step of depth.
 
 import { depthChart } from "./chart.js";
 import { InputProblem, TASKS } from "./tasks.js";
 import { Tokenizer } from "./tokenizer.js";
 
-const VERBS = { classify: "Classify", "multi-label": "Classify", regress: "Predict", choice: "Choose", tag: "Tag", span: "Answer", "fill-mask": "Fill" };
+const VERBS = { classify: "Classify", "multi-label": "Classify", regress: "Predict", choice: "Choose", tag: "Tag", span: "Answer", "fill-mask": "Fill", order: "Check" };
 const MAX_LINES = 5; // of the chart
 const PLAY_MILLISECONDS = 220; // for each step
 
@@ -18,44 +18,67 @@ function element(tag, className, ...children) {
   return node;
 }
 
-// page: the settings of the model. steps: the prediction after each step. names: the lines of the chart.
-const state = { page: null, tokenizer: null, worker: null, run: 0, ready: false, details: null, steps: [], times: [], shown: 1, follows: true, timer: null };
+// model: the settings of the model. page: these with the task that is shown. fields: the form of each task.
+// steps: the prediction after each step.
+const state = { model: null, page: null, fields: [], tokenizer: null, worker: null, run: 0, ready: false, details: null, steps: [], times: [], shown: 1, follows: true, timer: null };
 
 start().catch((error) => showError(error));
 
 async function start() {
-  const [page, pipeline] = await Promise.all(["page.json", "tokenizer.json"].map(async (name) => {
+  const [model, pipeline] = await Promise.all(["page.json", "tokenizer.json"].map(async (name) => {
     const response = await fetch(name);
     if (!response.ok) throw new Error(`${name}: cannot be loaded`);
     return response.json();
   }));
-  state.page = page;
-  state.tokenizer = new Tokenizer(pipeline, page.special);
-  describe(page);
-  $("fields").append(...page.fields.map(field));
-  $("submit").textContent = VERBS[page.task];
-  $("depth").max = page.blocks.length;
-  setDepth(page.trained);
+  state.model = model;
+  state.tokenizer = new Tokenizer(pipeline, model.special);
+  describe(model);
+  $("depth").max = model.blocks.length;
+  if (model.tasks.length > 1) {
+    $("tasks").append(...model.tasks.map(tab));
+    $("tasks").hidden = false;
+  }
+  showTask(0);
   listen();
-  const adapter = page.gpu ? await navigator.gpu?.requestAdapter().catch(() => null) : null;
+  const adapter = model.gpu ? await navigator.gpu?.requestAdapter().catch(() => null) : null;
   $("device-choice").hidden = !adapter;
   // A fallback adapter is a slow imitation on the CPU.
   load(adapter && !adapter.info?.isFallbackAdapter ? "gpu" : "cpu");
 }
 
-function describe(page) {
-  document.title = `${page.name} · Albertine`;
-  $("name").textContent = page.name;
-  const labels = page.labels.length ? ` Labels: ${page.labels.slice(0, 12).join(", ")}${page.labels.length > 12 ? " and others" : ""}.` : "";
-  $("summary").textContent = `An ALBERT that predicts ${page.predicts}.${labels}`;
-  const deeper = page.blocks.length > page.trained;
-  $("depth-note").textContent = sharesBlocks(page)
-    ? `The network applies one and the same layer ${page.trained} times.${deeper ? ` Beyond, it is applied more often than in training.` : ""}`
-    : `The network has ${page.trained} steps of depth.`;
+function describe(model) {
+  document.title = `${model.name} · Albertine`;
+  $("name").textContent = model.name;
+  const deeper = model.blocks.length > model.trained;
+  $("depth-note").textContent = sharesBlocks(model)
+    ? `The network applies one and the same layer ${model.trained} times.${deeper ? ` Beyond, it is applied more often than in training.` : ""}`
+    : `The network has ${model.trained} steps of depth.`;
   $("about").textContent = "Everything runs in this browser: no text leaves it. Made with Albertine; computed by ONNX Runtime Web.";
 }
 
-const sharesBlocks = (page) => new Set(page.blocks.map((files) => files.join())).size === 1;
+const sharesBlocks = (model) => new Set(model.blocks.map((files) => files.join())).size === 1;
+
+function tab({ title }, index) {
+  const input = element("input");
+  Object.assign(input, { type: "radio", name: "task", value: index, checked: index === 0 });
+  input.addEventListener("change", () => showTask(index));
+  return element("label", "tab", input, element("span", "", title));
+}
+
+function showTask(index) {
+  pause();
+  // With a new number of the run, steps that the worker still computes for the task before are ignored.
+  Object.assign(state, { page: { ...state.model, ...state.model.tasks[index] }, run: state.run + 1, steps: [], times: [] });
+  const { page } = state;
+  const labels = page.labels.length ? ` Labels: ${page.labels.slice(0, 12).join(", ")}${page.labels.length > 12 ? " and others" : ""}.` : "";
+  $("summary").textContent = `An ALBERT that predicts ${page.predicts}.${labels}`;
+  state.fields[index] ??= page.fields.map(field);
+  $("fields").replaceChildren(...state.fields[index]);
+  $("submit").textContent = VERBS[page.task];
+  $("error").hidden = $("result").hidden = true;
+  setDepth(page.trained);
+  run();
+}
 
 function field({ name, label, example, type, required, count }) {
   const input = element("textarea");
@@ -95,7 +118,7 @@ function load(device) {
   const worker = (state.worker = new Worker("worker.js", { type: "module" }));
   worker.onmessage = ({ data }) => worker === state.worker && receive(data, device);
   worker.onerror = () => showError(new Error("The browser cannot start the model; it may be too old."));
-  worker.postMessage({ type: "load", page: state.page, device });
+  worker.postMessage({ type: "load", page: state.model, device });
 }
 
 function receive(data, device) {
@@ -105,7 +128,7 @@ function receive(data, device) {
     $("loading-text").textContent = `Loading the model: ${(data.loaded / 1e6).toFixed(1)} of ${(data.total / 1e6).toFixed(1)} MB`;
   } else if (data.type === "ready") {
     state.ready = true;
-    state.device = `${data.device === "gpu" ? "WebGPU" : "WebAssembly"}${data.threads > 1 ? `, ${data.threads} threads` : ""}, ${state.page.precision}`;
+    state.device = `${data.device === "gpu" ? "WebGPU" : "WebAssembly"}${data.threads > 1 ? `, ${data.threads} threads` : ""}, ${state.model.precision}`;
     $("loading").hidden = true;
     $("submit").disabled = false;
     run();
@@ -226,6 +249,7 @@ const HEADLINES = {
     const passage = element("p", "text", context.slice(0, prediction.start), element("mark", "", context.slice(prediction.start, prediction.end)), context.slice(prediction.end));
     return [answer, passage, ...note];
   },
+  order: ({ in_order: share }) => [element("p", "answer", share < 0.5 ? "Swapped" : "In this order")],
   "fill-mask": ({ masks }, { text }) => {
     const parts = text.split(state.page.mask);
     const sentence = element("p", "text", parts[0]);

@@ -59,6 +59,11 @@ export const TASKS = {
     }),
     shares: ({ masks }) => unique(masks[0].map(({ text, score }) => [text, score])),
   },
+  order: {
+    encode: encodeOrder,
+    predict: ([{ pair_logits: logits }]) => ({ in_order: softmax(logits)[0] }),
+    shares: ({ in_order: share }) => [["in this order", share], ["swapped", 1 - share]],
+  },
 };
 
 export class InputProblem extends Error {}
@@ -131,8 +136,20 @@ function encodeMasks({ text }, page, tokenizer) {
   const one = sequence(page, tokenizer.idsWithSpecialTokens(text));
   const masks = one.ids.flatMap((id, position) => (id === page.special.mask ? [position] : []));
   if (!masks.length) throw new InputProblem(`Write ${page.mask} where a word is missing.`);
-  if (one.ids.length > page.max_length) throw new InputProblem(`The text has ${one.ids.length} tokens; the model takes ${page.max_length}.`);
+  refuseLong(one, page);
   return { sequences: [{ ...one, rows: masks }], details: { masks, lost: 0 } };
+}
+
+function encodeOrder({ first, second }, page, tokenizer) {
+  const texts = [first, second].map((text) => tokenizer.idsWithSpecialTokens(text));
+  if (!texts.every((ids) => ids.length)) throw new InputProblem("Write two texts.");
+  const one = sequence(page, ...texts);
+  refuseLong(one, page);
+  return { sequences: [{ ...one, rows: [0] }], details: { lost: 0 } }; // the head reads [CLS]
+}
+
+function refuseLong({ ids }, { max_length: limit }) {
+  if (ids.length > limit) throw new InputProblem(`The input has ${ids.length} tokens; the model takes ${limit}.`);
 }
 
 // ---- Questions about a passage -------------------------------------------------------------------------------------
