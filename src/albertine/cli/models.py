@@ -128,7 +128,7 @@ def demo(
     settings: Annotated[DemoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Run the whole workflow in about six minutes: text, pre-training, fine-tuning, report.
+    """Run the whole workflow in minutes: text, pre-training, fine-tuning, report.
 
     If interrupted, run the same command again to resume.
 
