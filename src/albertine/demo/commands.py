@@ -7,7 +7,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from albertine.corpus.corpus import Corpus
 from albertine.demo import plan
 from albertine.demo.workspace import DemoWorkspace
 from albertine.pretrain.curriculum import GROW
@@ -24,13 +23,14 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
     sample_seed = f" --objective.seed {settings.seed}" if settings.seed else ""
     cloze = shlex.quote(str(workspace.out / "cloze"))
     world_options = f" --model.heads {plan.WORLD_HEADS} --train.lr {plan.LEARNING_RATES['albert']}"
-    vocab_size = len(Corpus(workspace.out / "corpus").tokenizer)
+    model = workspace.model_settings("albert")
+    positions = " --model.norm-first --model.rotary" if model.rotary else ""
     lines = [
-        f"albertine tokenizer train {text_source} --vocab-size {vocab_size} --out tokenizer",
+        f"albertine tokenizer train {text_source} --vocab-size {model.vocab_size} --out tokenizer",
         f"albertine corpus build {text_source} --tokenizer tokenizer "
         f"--held-out {plan.HELD_OUT_FRACTION}{seed} --out corpus",
-        f"albertine pretrain --corpus corpus --model demo --model.hidden-size {settings.hidden_size} "
-        f"--model.norm-first --model.rotary{'' if settings.text else world_options} "
+        f"albertine pretrain --corpus corpus --model demo --model.hidden-size {model.hidden_size}"
+        f"{positions}{'' if settings.text else world_options} "
         f"--curriculum.depth {GROW} --objective.mlm-probability {plan.MLM_PROBABILITY} "
         f"--train.steps {settings.pretraining_steps} --train.batch-tokens {plan.BATCH_TOKENS}"
         f"{train_seed}{sample_seed} --out albert",
