@@ -1,6 +1,7 @@
 """Jobs of the tests, in a module that workers of a cluster can import."""
 
 import os
+import random
 import signal
 import time
 from pathlib import Path
@@ -31,6 +32,11 @@ def fail(number: int) -> int:
     if number == 1:
         raise InputError("b.txt: empty; give more text")
     return number
+
+
+def fail_among_short_jobs(number: int) -> int:
+    time.sleep(0.004 * random.random())
+    return fail(number)
 
 
 def fail_by_a_bug(number: int) -> int:

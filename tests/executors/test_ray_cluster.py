@@ -69,6 +69,13 @@ def test_an_error_of_a_job_is_raised_unchanged(cluster: RayCluster) -> None:
         list(cluster.run(jobs.fail, range(3), advice=""))
 
 
+def test_jobs_are_stopped_while_others_end(cluster: RayCluster) -> None:
+    """Ray 2.60 aborts the process if it cancels a job that it hands to a worker at this moment."""
+    for _ in range(100):
+        with pytest.raises(InputError, match="empty"):
+            list(cluster.run(jobs.fail_among_short_jobs, range(6), advice=""))
+
+
 def test_a_bug_in_a_job_has_its_traceback(cluster: RayCluster) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         list(cluster.run(jobs.fail_by_a_bug, [0], advice=""))

@@ -11,7 +11,7 @@ import socket
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -26,6 +26,7 @@ from albertine.interruptions import recent_interruption
 from albertine.processes import block_signals
 
 _MAX_LOSSES = 3  # of the workers of one job, after which the job itself is the likely cause
+_SETTLE_SECONDS = 0.3
 _STOP_SECONDS = 60.0  # until a stopped job is killed; a training run writes a checkpoint in this time
 _CONNECT_SECONDS = 5.0
 
@@ -145,13 +146,22 @@ class _RemoteJobs:
 
         # The last ones first, so that no worker begins a job that is to be stopped too.
         references = [one.reference for one in reversed(self._unfinished)]
-        if not references:
-            return
+        # Ray aborts this process if it cancels a job while it hands it to a worker, as where another job has
+        # just ended.
+        references = _still_running(references, _SETTLE_SECONDS)
         for reference in references:
             ray.cancel(reference)
-        _, running = ray.wait(references, num_returns=len(references), timeout=_STOP_SECONDS)
-        for reference in running:
+        for reference in _still_running(references, _STOP_SECONDS):
             ray.cancel(reference, force=True)
+
+
+def _still_running(references: Sequence[Any], seconds: float) -> list[Any]:
+    """Return those of some jobs that have not ended after some seconds."""
+    import ray
+
+    if not references:
+        return []
+    return ray.wait(list(references), num_returns=len(references), timeout=seconds)[1]  # type: ignore[no-any-return]
 
 
 class RayCluster:
