@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.exit_rule import ExitRule
+from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.tasks.settings import SequenceSettings
 from albertine.text.tokenizer import load_tokenizer
@@ -100,6 +102,18 @@ def browser() -> Iterator[Browser]:
 def open_page(browser: Browser, address: str) -> None:
     browser.open(address)
     browser.wait("return document.getElementById('result').dataset.done")
+
+
+@contextmanager
+def pretrained_page(
+    checkpoint: Path, folder: Path, browser: Browser, kind: HeadKind = "pretrain"
+) -> Iterator[Path]:
+    """Open the page of a pre-trained model, and yield the model's folder."""
+    source = make_source(folder / "model", checkpoint, HeadSettings(kind), None)
+    export(source, folder / "out", ExportSettings(to="web"))
+    with serve_folder(folder / "out") as address:
+        open_page(browser, address)
+        yield source
 
 
 def predict(browser: Browser, inputs: dict[str, Any], depth: int | None = None) -> dict[str, Any]:
@@ -202,11 +216,8 @@ def order_probability(source: Path, inputs: dict[str, str], depth: int) -> float
 
 
 def test_the_order_of_two_texts_at_every_depth(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
-    source = make_source(tmp_path / "model", checkpoint, HeadSettings("pretrain"), None)
-    export(source, tmp_path / "out", ExportSettings(to="web"))
     pairs = [{"first": "Kalo mika.", "second": "naïve [MASK] ß"}, {"first": "mi", "second": "ka lo " * 9}]
-    with serve_folder(tmp_path / "out") as address:
-        open_page(browser, address)
+    with pretrained_page(checkpoint, tmp_path, browser) as source:
         assert text_of(browser, "summary") == "An ALBERT that predicts masked tokens."
         choose_task(browser, "Sentence order")
         browser.wait("return document.getElementById('result').dataset.done")  # of the example
@@ -225,10 +236,7 @@ def test_the_order_of_two_texts_at_every_depth(checkpoint: Path, tmp_path: Path,
 def test_another_task_keeps_its_texts_and_ignores_steps_of_the_task_before(
     checkpoint: Path, tmp_path: Path, browser: Browser
 ) -> None:
-    source = make_source(tmp_path / "model", checkpoint, HeadSettings("pretrain"), None)
-    export(source, tmp_path / "out", ExportSettings(to="web"))
-    with serve_folder(tmp_path / "out") as address:
-        open_page(browser, address)
+    with pretrained_page(checkpoint, tmp_path, browser):
         masked = predict(browser, {"text": "ka [MASK]"})
         browser.run("document.getElementById('form').requestSubmit()")  # its steps come after the change
         choose_task(browser, "Sentence order")
@@ -253,10 +261,7 @@ def test_another_task_keeps_its_texts_and_ignores_steps_of_the_task_before(
 
 
 def test_a_model_without_a_pair_head_has_one_task(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
-    source = make_source(tmp_path / "model", checkpoint, HeadSettings("mlm"), None)
-    export(source, tmp_path / "out", ExportSettings(to="web"))
-    with serve_folder(tmp_path / "out") as address:
-        open_page(browser, address)
+    with pretrained_page(checkpoint, tmp_path, browser, "mlm"):
         assert browser.run("return document.getElementById('tasks').hidden")
         assert predict(browser, {"text": "ka [MASK]"})["masks"]
 
@@ -268,10 +273,7 @@ def text_of(browser: Browser, identifier: str) -> str:
 def test_what_the_page_says_of_its_depth_and_of_wrong_input(
     checkpoint: Path, tmp_path: Path, browser: Browser
 ) -> None:
-    source = make_source(tmp_path / "model", checkpoint, HeadSettings("pretrain"), None)
-    export(source, tmp_path / "out", ExportSettings(to="web"))
-    with serve_folder(tmp_path / "out") as address:
-        open_page(browser, address)
+    with pretrained_page(checkpoint, tmp_path, browser):
         predict(browser, {"text": "ka [MASK]"}, 2 * MODEL.layers)
         said = browser.run("return document.getElementById('depth-text').textContent")
         assert said == f"{2 * MODEL.layers} of {MODEL.layers} steps, deeper than trained"
