@@ -10,6 +10,10 @@ from pathlib import Path
 from signal import SIGINT, Signals, default_int_handler
 from signal import signal as set_handler
 
+# Tests run in parallel, so that a second thread would only wait for a core, in a busy loop.
+# Libraries read these when they are loaded.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
 import pytest
 import torch
 from hypothesis import settings

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 import torch
@@ -19,7 +20,6 @@ from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.exit_rule import ExitRule
-from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.tasks.settings import SequenceSettings
 from albertine.text.tokenizer import load_tokenizer
@@ -61,6 +61,11 @@ TASKS = {
         TaskCard("span", "span", max_length=32, allows_no_answer=True, sequence=WINDOWS),
     ),
 }
+MODELS: dict[str, tuple[HeadSettings, TaskCard | None]] = {
+    **TASKS,
+    "pretrain": (HeadSettings("pretrain"), None),
+    "mlm": (HeadSettings("mlm"), None),
+}
 PASSAGE = (
     "Kalo put the café in the drawer. Then Mika went to Zürich, and bought 3 pears ﬁrst! 漢字 e\u0301t lo mi."
 )
@@ -93,6 +98,33 @@ def make_source(folder: Path, checkpoint: Path, head: HeadSettings, card: TaskCa
     return folder
 
 
+class WebExport(NamedTuple):
+    """A model and its export to the web."""
+
+    source: Path
+    out: Path
+
+
+class WebExports(Protocol):
+    """Returns a model of `MODELS` and its export."""
+
+    def __call__(self, name: str) -> WebExport: ...
+
+
+@pytest.fixture(scope="module")
+def web_exports(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> WebExports:
+    """Exports of models by name; each is made once, because that takes much longer than a page."""
+
+    @cache
+    def web_export(name: str) -> WebExport:
+        folder = tmp_path_factory.mktemp("web")
+        source = make_source(folder / "model", checkpoint, *MODELS[name])
+        export(source, folder / "out", ExportSettings(to="web"))
+        return WebExport(source, folder / "out")
+
+    return web_export
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with open_browser() as browser:
@@ -105,15 +137,11 @@ def open_page(browser: Browser, address: str) -> None:
 
 
 @contextmanager
-def pretrained_page(
-    checkpoint: Path, folder: Path, browser: Browser, kind: HeadKind = "pretrain"
-) -> Iterator[Path]:
-    """Open the page of a pre-trained model, and yield the model's folder."""
-    source = make_source(folder / "model", checkpoint, HeadSettings(kind), None)
-    export(source, folder / "out", ExportSettings(to="web"))
-    with serve_folder(folder / "out") as address:
+def shown(page: WebExport, browser: Browser) -> Iterator[Path]:
+    """Serve an export and open its page; yield the folder of the model."""
+    with serve_folder(page.out) as address:
         open_page(browser, address)
-        yield source
+        yield page.source
 
 
 def predict(browser: Browser, inputs: dict[str, Any], depth: int | None = None) -> dict[str, Any]:
@@ -163,13 +191,10 @@ def assert_close(actual: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_predictions_of_the_page_equal_those_of_the_checkpoint(
-    name: str, checkpoint: Path, tmp_path: Path, browser: Browser
+    name: str, web_exports: WebExports, browser: Browser
 ) -> None:
-    source = make_source(tmp_path / "model", checkpoint, *TASKS[name])
-    export(source, tmp_path / "out", ExportSettings(to="web"))
     kind = {"own exits": "classify", "answerable span": "span"}.get(name, name)
-    with serve_folder(tmp_path / "out") as address:
-        open_page(browser, address)
+    with shown(web_exports(name), browser) as source:
         for inputs in INPUTS[kind]:
             for depth in (None, 1):
                 expected = pipeline(source, depth=depth, precision="fp32")(**inputs)
@@ -178,12 +203,9 @@ def test_predictions_of_the_page_equal_those_of_the_checkpoint(
         assert problems(browser) == []
 
 
-def test_masks_are_filled_at_every_depth(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
-    source = make_source(tmp_path / "model", checkpoint, HeadSettings("pretrain"), None)
-    export(source, tmp_path / "out", ExportSettings(to="web"))
+def test_masks_are_filled_at_every_depth(web_exports: WebExports, browser: Browser) -> None:
     text = "Kalo [MASK] mika, [MASK] ß."
-    with serve_folder(tmp_path / "out") as address:
-        open_page(browser, address)
+    with shown(web_exports("pretrain"), browser) as source:
         for depth in (1, MODEL.layers, 2 * MODEL.layers):
             actual = predict(browser, {"text": text}, depth)
             assert actual["depth"] == depth
@@ -215,9 +237,9 @@ def order_probability(source: Path, inputs: dict[str, str], depth: int) -> float
     return float(logits[0].softmax(0)[0])
 
 
-def test_the_order_of_two_texts_at_every_depth(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
+def test_the_order_of_two_texts_at_every_depth(web_exports: WebExports, browser: Browser) -> None:
     pairs = [{"first": "Kalo mika.", "second": "naïve [MASK] ß"}, {"first": "mi", "second": "ka lo " * 9}]
-    with pretrained_page(checkpoint, tmp_path, browser) as source:
+    with shown(web_exports("pretrain"), browser) as source:
         assert text_of(browser, "summary") == "An ALBERT that predicts masked tokens."
         choose_task(browser, "Sentence order")
         browser.wait("return document.getElementById('result').dataset.done")  # of the example
@@ -234,9 +256,9 @@ def test_the_order_of_two_texts_at_every_depth(checkpoint: Path, tmp_path: Path,
 
 
 def test_another_task_keeps_its_texts_and_ignores_steps_of_the_task_before(
-    checkpoint: Path, tmp_path: Path, browser: Browser
+    web_exports: WebExports, browser: Browser
 ) -> None:
-    with pretrained_page(checkpoint, tmp_path, browser):
+    with shown(web_exports("pretrain"), browser):
         masked = predict(browser, {"text": "ka [MASK]"})
         browser.run("document.getElementById('form').requestSubmit()")  # its steps come after the change
         choose_task(browser, "Sentence order")
@@ -260,8 +282,8 @@ def test_another_task_keeps_its_texts_and_ignores_steps_of_the_task_before(
         assert problems(browser) == []
 
 
-def test_a_model_without_a_pair_head_has_one_task(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
-    with pretrained_page(checkpoint, tmp_path, browser, "mlm"):
+def test_a_model_without_a_pair_head_has_one_task(web_exports: WebExports, browser: Browser) -> None:
+    with shown(web_exports("mlm"), browser):
         assert browser.run("return document.getElementById('tasks').hidden")
         assert predict(browser, {"text": "ka [MASK]"})["masks"]
 
@@ -271,9 +293,9 @@ def text_of(browser: Browser, identifier: str) -> str:
 
 
 def test_what_the_page_says_of_its_depth_and_of_wrong_input(
-    checkpoint: Path, tmp_path: Path, browser: Browser
+    web_exports: WebExports, browser: Browser
 ) -> None:
-    with pretrained_page(checkpoint, tmp_path, browser):
+    with shown(web_exports("pretrain"), browser):
         predict(browser, {"text": "ka [MASK]"}, 2 * MODEL.layers)
         said = browser.run("return document.getElementById('depth-text').textContent")
         assert said == f"{2 * MODEL.layers} of {MODEL.layers} steps, deeper than trained"
@@ -285,14 +307,13 @@ def test_what_the_page_says_of_its_depth_and_of_wrong_input(
         assert message == "Write [MASK] where a word is missing."
 
 
-def test_threads_where_the_headers_allow_them(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
-    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
-    export(source, tmp_path / "out", ExportSettings(to="web"))
+def test_threads_where_the_headers_allow_them(web_exports: WebExports, browser: Browser) -> None:
+    source, out = web_exports("classify")
     headers = {
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Embedder-Policy": "require-corp",
     }
-    with serve_folder(tmp_path / "out", headers) as address:
+    with serve_folder(out, headers) as address:
         open_page(browser, address)
         assert browser.run("return crossOriginIsolated")
         assert "threads" in browser.run("return document.getElementById('time').textContent")
@@ -301,10 +322,14 @@ def test_threads_where_the_headers_allow_them(checkpoint: Path, tmp_path: Path, 
 
 
 def test_int8_in_the_page_has_the_predictions_of_int8_in_python(
-    checkpoint: Path, tmp_path: Path, browser: Browser
+    web_exports: WebExports, tmp_path: Path, browser: Browser
 ) -> None:
-    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
-    export(source, tmp_path / "out", ExportSettings(to="web", precision="int8"), force=True)
+    export(
+        web_exports("classify").source,
+        tmp_path / "out",
+        ExportSettings(to="web", precision="int8"),
+        force=True,
+    )
     with serve_folder(tmp_path / "out") as address:
         open_page(browser, address)
         for inputs in INPUTS["classify"]:
@@ -314,10 +339,8 @@ def test_int8_in_the_page_has_the_predictions_of_int8_in_python(
                 assert actual["probabilities"][label] == pytest.approx(share, abs=0.02)
 
 
-def test_nothing_is_loaded_from_elsewhere(checkpoint: Path, tmp_path: Path, browser: Browser) -> None:
-    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
-    export(source, tmp_path / "out", ExportSettings(to="web"))
-    with serve_folder(tmp_path / "out") as address:
+def test_nothing_is_loaded_from_elsewhere(web_exports: WebExports, browser: Browser) -> None:
+    with serve_folder(web_exports("classify").out) as address:
         open_page(browser, address)
         names = browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
         assert names
@@ -326,10 +349,9 @@ def test_nothing_is_loaded_from_elsewhere(checkpoint: Path, tmp_path: Path, brow
             browser.run("return fetch('http://localhost:9/')")
 
 
-def test_webgpu_has_the_same_predictions(checkpoint: Path, tmp_path: Path) -> None:
-    source = make_source(tmp_path / "model", checkpoint, *TASKS["classify"])
-    export(source, tmp_path / "out", ExportSettings(to="web"))
-    with serve_folder(tmp_path / "out") as address, open_browser(GPU_ARGUMENTS) as browser:
+def test_webgpu_has_the_same_predictions(web_exports: WebExports) -> None:
+    source, out = web_exports("classify")
+    with serve_folder(out) as address, open_browser(GPU_ARGUMENTS) as browser:
         open_page(browser, address)
         if browser.run("return document.getElementById('device-choice').hidden"):
             pytest.skip("this Chromium has no software driver for WebGPU")
