@@ -30,10 +30,10 @@ demo: core
 	@$(BIN)/albertine demo
 
 test: dev
-	@$(BIN)/pytest -n auto --maxprocesses 4 -m "not slow"
+	@$(BIN)/pytest -n auto --maxprocesses 4 --durations 10 -m "not slow"
 
 test-slow: dev
-	@$(BIN)/pytest -n auto --maxprocesses 4 -m slow
+	@$(BIN)/pytest -n auto --maxprocesses 4 --durations 20 -vv -m slow
 
 MINUTES ?= 10
 SEED ?= 0

@@ -34,9 +34,9 @@ _ROTARY_MARGIN = 3.0  # by which the score at the offset of a head exceeds that 
 
 
 def apply_local_start(model: Model, seed: int, layers: int) -> None:
-    """Set positions, projection and attention weights of a new model.
+    """Set positions, projection and attention weights of a new model; with rotary positions, only biases.
 
-    A model whose heads or embeddings are too narrow for one sinusoid is not changed.
+    A model without rotary positions whose heads or embeddings are too narrow for one sinusoid is not changed.
 
     Args:
         model: the new model.
@@ -45,12 +45,12 @@ def apply_local_start(model: Model, seed: int, layers: int) -> None:
     """
     encoder: Any = model.encoder
     settings, sinusoids = model.settings, Sinusoids.for_model(model.settings)
-    out_scale = min(1.0, _FULL_SCALE_LAYERS / (layers * settings.inner_groups))
     if settings.rotary:
-        for index, block in enumerate(encoder.attention):
-            _set_rotary_attention(block, settings, f"{seed}/{index}", out_scale)
+        for block in encoder.attention:
+            _set_rotary_biases(block, settings)
     elif len(sinusoids):
         projection = _set_embedding(encoder.embedding, settings, sinusoids, seed)
+        out_scale = min(1.0, _FULL_SCALE_LAYERS / (layers * settings.inner_groups))
         for index, block in enumerate(encoder.attention):
             _set_attention(block, settings, sinusoids, projection, f"{seed}/{index}", out_scale)
 
@@ -110,17 +110,9 @@ def _set_attention(
     _copy_values(block.out.weight, out)
 
 
-def _set_rotary_attention(block: Any, settings: ModelSettings, name: str, out_scale: float) -> None:
-    """Set queries, keys, values and output of an attention block that turns queries and keys.
-
-    Args:
-        block: the block.
-        settings: settings of the model.
-        name: name of the block, for its random numbers.
-        out_scale: size of the output relative to the hidden state.
-    """
-    hidden, heads = settings.hidden_size, settings.heads
-    head_size = hidden // heads
+def _set_rotary_biases(block: Any, settings: ModelSettings) -> None:
+    """Set the biases of queries and keys, which are turned: each head attends to the token at its offset."""
+    heads, head_size = settings.heads, settings.hidden_size // settings.heads
     frequencies = rotary_frequencies(head_size).double()
     # At the offset, the products of all pairs add up; beside it, they are turned against each other.
     loss_beside = float((1 - frequencies.cos()).sum())
@@ -129,9 +121,7 @@ def _set_rotary_attention(block: Any, settings: ModelSettings, name: str, out_sc
     keys[:, 0] = scale
     for query, offset in zip(queries, cycle(_HEAD_OFFSETS)):
         query.copy_(scale * torch.stack([(offset * frequencies).cos(), (offset * frequencies).sin()]))
-    _copy_values(block.qkv.bias[: 2 * hidden], torch.cat([queries.flatten(), keys.flatten()]))
-    _copy_values(block.qkv.weight[2 * hidden :], _random_orthogonal(f"{name}/values", hidden, hidden))
-    _copy_values(block.out.weight, out_scale * _random_orthogonal(f"{name}/out", hidden, hidden))
+    _copy_values(block.qkv.bias[: 2 * settings.hidden_size], torch.cat([queries.flatten(), keys.flatten()]))
 
 
 def _query_scale(settings: ModelSettings, sinusoid_count: int) -> float:

@@ -43,6 +43,8 @@ def run_in_parallel(
         total_steps: Number of steps of all runs together; None if it is not known.
         executor: Where they run; None for processes of this machine.
     """
+    if not runs:
+        return []
     # The same for any number of runs: sums, and so the weights, depend on the number of threads.
     threads = max(1, (os.cpu_count() or 1) // _MAX_WORKERS)
     return _run(activity, _call, runs, total_steps, executor or ProcessPool(worker_count(len(runs))), threads)
