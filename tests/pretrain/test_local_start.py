@@ -11,13 +11,13 @@ import torch
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.model.model import Model
-from albertine.model.rotary import Rotation, rotate
 from albertine.model.strip import Strip
 from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.pretrain.setup import PRETRAIN_HEAD, untrained_model
 from albertine.pretrain.unigram_baseline import no_context_baseline
 from albertine.settings import MODEL_PRESETS, ModelSettings
 from albertine.train.step_metrics import StepMetrics
@@ -36,11 +36,17 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("rotary", [False, True])
+def test_an_untrained_model_with_rotary_positions_has_no_local_start() -> None:
+    settings = replace(SHAPES["albert"], rotary=True)
+    weights = untrained_model(settings, PretrainSettings()).state_dict()
+    plain_weights = Model(settings, PRETRAIN_HEAD).state_dict()
+    assert all(torch.equal(weights[name], weight) for name, weight in plain_weights.items())
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("length", [40, 500])
-def test_heads_attend_to_neighbouring_tokens(shape: str, length: int, rotary: bool) -> None:
-    settings = replace(SHAPES[shape], norm_first=rotary, rotary=rotary)
+def test_heads_attend_to_neighbouring_tokens(shape: str, length: int) -> None:
+    settings = SHAPES[shape]
     model = Model(settings)
     apply_local_start(model, 0, settings.layers)
     tokens = torch.randint(10, 500, (length,), generator=torch.Generator().manual_seed(1)).tolist()
@@ -48,11 +54,7 @@ def test_heads_attend_to_neighbouring_tokens(shape: str, length: int, rotary: bo
     head_size = settings.hidden_size // settings.heads
     with torch.no_grad():
         hidden_state = next(iter(model.encoder.hidden_states(Strip.from_sequences([tokens]))))
-        matrices = block.qkv(hidden_state)
-        if rotary:
-            rotation = Rotation.of_positions(torch.arange(length), head_size, torch.float32)
-            matrices = rotate(matrices, rotation, settings.hidden_size, parts=2)
-    queries, keys, _ = matrices.chunk(3, dim=1)
+        queries, keys, _ = block.qkv(hidden_state).chunk(3, dim=1)
     assert float(hidden_state.pow(2).mean()) == pytest.approx(1, abs=0.2)
     middle = torch.arange(8, length - 8)
     for head, offset in zip(range(settings.heads), (-1, 1, -2, 2, -3, 3, -4, 4), strict=False):
@@ -65,35 +67,23 @@ def test_heads_attend_to_neighbouring_tokens(shape: str, length: int, rotary: bo
         assert at_others < at_offset / 2, head
 
 
-def model_with_local_start(settings: ModelSettings, seed: int) -> Model:
-    model = Model(settings)
+def model_with_local_start(seed: int) -> Model:
+    model = Model(MODEL)
     apply_local_start(model, seed, 2)
     return model
 
 
-@pytest.mark.parametrize(
-    ("rotary", "changed", "without_seed"),
-    [
-        (
-            False,
-            (".qkv.weight", "attention.0.out.weight", "projection.weight", "positions.weight"),
-            "positions.weight",
-        ),
-        (True, (".qkv.bias",), ".qkv.bias"),
-    ],
-)
-def test_local_start_sets_only_its_parameters_from_its_seed(
-    rotary: bool, changed: tuple[str, ...], without_seed: str
-) -> None:
-    settings = replace(MODEL, rotary=rotary)
-    models = (Model(settings), *(model_with_local_start(settings, seed) for seed in (0, 0, 1)))
+def test_local_start_sets_only_its_parameters_from_its_seed() -> None:
+    models = (Model(MODEL), *(model_with_local_start(seed) for seed in (0, 0, 1)))
     for (name, published), first, repeated, other_seed in zip(
         models[0].named_parameters(), *(model.parameters() for model in models[1:]), strict=True
     ):
-        is_set = name.endswith(changed)
+        is_set = name.endswith(
+            (".qkv.weight", "attention.0.out.weight", "projection.weight", "positions.weight")
+        )
         assert torch.equal(published, first) is not is_set, name
         assert torch.equal(first, repeated), name
-        assert torch.equal(first, other_seed) is (not is_set or name.endswith(without_seed)), name
+        assert torch.equal(first, other_seed) is (not is_set or name.endswith("positions.weight")), name
         assert torch.isfinite(first).all()
 
 

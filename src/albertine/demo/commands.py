@@ -24,12 +24,13 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
     cloze = shlex.quote(str(workspace.out / "cloze"))
     world_options = f" --model.heads {plan.WORLD_HEADS} --train.lr {plan.LEARNING_RATES['albert']}"
     model = workspace.model_settings("albert")
+    positions = " --model.norm-first --model.rotary" if model.rotary else ""
     lines = [
         f"albertine tokenizer train {text_source} --vocab-size {model.vocab_size} --out tokenizer",
         f"albertine corpus build {text_source} --tokenizer tokenizer "
         f"--held-out {plan.HELD_OUT_FRACTION}{seed} --out corpus",
-        f"albertine pretrain --corpus corpus --model demo --model.hidden-size {model.hidden_size} "
-        f"--model.norm-first --model.rotary{'' if settings.text else world_options} "
+        f"albertine pretrain --corpus corpus --model demo --model.hidden-size {model.hidden_size}"
+        f"{positions}{'' if settings.text else world_options} "
         f"--curriculum.depth {GROW} --objective.mlm-probability {plan.MLM_PROBABILITY} "
         f"--train.steps {settings.pretraining_steps} --train.batch-tokens {plan.BATCH_TOKENS}"
         f"{train_seed}{sample_seed} --out albert",

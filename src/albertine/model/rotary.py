@@ -13,12 +13,6 @@ from torch import Tensor
 _BASE = 10_000.0
 
 
-def rotary_frequencies(head_size: int, device: torch.device | None = None) -> Tensor:
-    """Return by how many radians each pair of a head turns per token, [pairs]."""
-    pairs = head_size // 2
-    return _BASE ** (-torch.arange(pairs, device=device, dtype=torch.float32) / pairs)
-
-
 class Rotation(NamedTuple):
     """Cosines and sines of the angles of tokens, each [..., pairs], in the precision of the computation."""
 
@@ -28,7 +22,9 @@ class Rotation(NamedTuple):
     @classmethod
     def of_positions(cls, positions: Tensor, head_size: int, dtype: torch.dtype) -> "Rotation":
         """Return the rotation of tokens at positions, [...]."""
-        angles = positions[..., None] * rotary_frequencies(head_size, positions.device)
+        pairs = head_size // 2
+        steps = torch.arange(pairs, device=positions.device, dtype=torch.float32)
+        angles = positions[..., None] * _BASE ** (-steps / pairs)
         return cls(angles.cos().to(dtype), angles.sin().to(dtype))
 
     def of_rows(self, rows: Tensor) -> "Rotation":

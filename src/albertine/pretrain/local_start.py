@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from albertine.model.model import INITIALIZER_RANGE, Model
-from albertine.model.rotary import rotary_frequencies
 from albertine.pretrain.position_extrapolation import Sinusoids
 from albertine.randomness import named_generator
 from albertine.settings import ModelSettings
@@ -30,13 +29,12 @@ _HEAD_OFFSETS = (-1, 1, -2, 2, -3, 3, -4, 4)  # of the heads, cyclically
 _POSITION_SCALE = 2.0  # relative to token embeddings, which soon grow
 _TARGET_SCORE = 8.5  # attention score at the offset of a head; about 0 elsewhere
 _FULL_SCALE_LAYERS = 4  # up to this depth, attention outputs are as large as the hidden state
-_ROTARY_MARGIN = 3.0  # by which the score at the offset of a head exceeds that of the tokens beside it
 
 
 def apply_local_start(model: Model, seed: int, layers: int) -> None:
-    """Set positions, projection and attention weights of a new model; with rotary positions, only biases.
+    """Set positions, projection and attention weights of a new model.
 
-    A model without rotary positions whose heads or embeddings are too narrow for one sinusoid is not changed.
+    A model whose heads or embeddings are too narrow for one sinusoid is not changed.
 
     Args:
         model: the new model.
@@ -45,14 +43,12 @@ def apply_local_start(model: Model, seed: int, layers: int) -> None:
     """
     encoder: Any = model.encoder
     settings, sinusoids = model.settings, Sinusoids.for_model(model.settings)
-    if settings.rotary:
-        for block in encoder.attention:
-            _set_rotary_biases(block, settings)
-    elif len(sinusoids):
-        projection = _set_embedding(encoder.embedding, settings, sinusoids, seed)
-        out_scale = min(1.0, _FULL_SCALE_LAYERS / (layers * settings.inner_groups))
-        for index, block in enumerate(encoder.attention):
-            _set_attention(block, settings, sinusoids, projection, f"{seed}/{index}", out_scale)
+    if not len(sinusoids):
+        return
+    projection = _set_embedding(encoder.embedding, settings, sinusoids, seed)
+    out_scale = min(1.0, _FULL_SCALE_LAYERS / (layers * settings.inner_groups))
+    for index, block in enumerate(encoder.attention):
+        _set_attention(block, settings, sinusoids, projection, f"{seed}/{index}", out_scale)
 
 
 def _set_embedding(embedding: Any, settings: ModelSettings, sinusoids: Sinusoids, seed: int) -> Tensor:
@@ -108,20 +104,6 @@ def _set_attention(
     without_position = identity - position_directions @ torch.linalg.pinv(position_directions)
     out = out_scale * without_position @ _random_orthogonal(f"{name}/out", hidden, hidden)
     _copy_values(block.out.weight, out)
-
-
-def _set_rotary_biases(block: Any, settings: ModelSettings) -> None:
-    """Set the biases of queries and keys, which are turned: each head attends to the token at its offset."""
-    heads, head_size = settings.heads, settings.hidden_size // settings.heads
-    frequencies = rotary_frequencies(head_size).double()
-    # At the offset, the products of all pairs add up; beside it, they are turned against each other.
-    loss_beside = float((1 - frequencies.cos()).sum())
-    scale = math.sqrt(_ROTARY_MARGIN * math.sqrt(head_size) / loss_beside)
-    queries, keys = (torch.zeros(heads, 2, head_size // 2, dtype=torch.float64) for _ in range(2))
-    keys[:, 0] = scale
-    for query, offset in zip(queries, cycle(_HEAD_OFFSETS)):
-        query.copy_(scale * torch.stack([(offset * frequencies).cos(), (offset * frequencies).sin()]))
-    _copy_values(block.qkv.bias[: 2 * settings.hidden_size], torch.cat([queries.flatten(), keys.flatten()]))
 
 
 def _query_scale(settings: ModelSettings, sinusoid_count: int) -> float:

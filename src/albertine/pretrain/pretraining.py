@@ -247,7 +247,7 @@ class Pretraining:
 
     def after_step(self, model: Any, step: int) -> None:
         """Extrapolate the embeddings of positions that no sample has reached yet."""
-        if not self.settings.uses_local_start or self.settings.model.rotary:
+        if not self.settings.uses_local_start:
             return
         positions: Tensor = model.encoder.embedding.positions.weight
         trained_rows, sinusoids = self.settings.longest_sample(step), Sinusoids.for_model(self.settings.model)

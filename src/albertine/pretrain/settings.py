@@ -26,7 +26,9 @@ class PretrainSettings(Settings):
         0, "Number of processes that prepare samples, besides the one that trains.", minimum=0, maximum=256
     )
     unigram_start: bool = setting(True, "Initialize the bias of the MLM head with token frequencies.")
-    local_start: bool = setting(True, "Initialize attention heads to attend to neighbouring tokens.")
+    local_start: bool = setting(
+        True, "Initialize attention heads to attend to neighbouring tokens; not with rotary positions."
+    )
     model: ModelSettings = setting(ModelSettings(), "The model.")
     objective: ObjectiveSettings = setting(ObjectiveSettings(), "The training objective.")
     curriculum: CurriculumSettings = setting(CurriculumSettings(), "What changes during the run.")
@@ -42,7 +44,7 @@ class PretrainSettings(Settings):
     @property
     def uses_local_start(self) -> bool:
         """Whether the run starts with the local start."""
-        return self.local_start and self.init_from is None
+        return self.local_start and self.init_from is None and not self.model.rotary
 
     def objective_at(self, step: int) -> ObjectiveSettings:
         """Return the objective at a step, counted from 0."""
