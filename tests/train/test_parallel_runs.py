@@ -145,7 +145,7 @@ def test_sigterm_checkpoints_both_berts_of_a_demo(tmp_path: Path) -> None:
         "--examples",
         "100",
         "--pretraining-steps",
-        "40",
+        "150",
         "--finetuning-steps",
         "5",
     ]
