@@ -33,7 +33,7 @@ test: dev
 	@$(BIN)/pytest -n auto --maxprocesses 4 --durations 10 -m "not slow"
 
 test-slow: dev
-	@$(BIN)/pytest -n auto --maxprocesses 4 --durations 20 -vv -m slow
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal --durations 20 -vv -m slow
 
 MINUTES ?= 10
 SEED ?= 0

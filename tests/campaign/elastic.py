@@ -19,10 +19,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import cycle, islice
 from pathlib import Path
 from subprocess import Popen
 
@@ -200,24 +199,19 @@ def run_faults(
     num_nodes: int = 3,
     *,
     shard: bool = False,
-    kinds: Sequence[str] = tuple(FAULTS),
 ) -> dict[str, object]:
     """Run a training run with faults and one without; return faults, losses and messages.
 
     Args:
         out: folder of all files; it is replaced.
-        num_faults: number of faults; each of the kinds comes equally often.
+        num_faults: number of faults; each kind comes equally often.
         seed: seed of their order, moments and targets.
         minutes: after this time, no further fault comes.
         num_nodes: number of nodes, with one process each.
         shard: whether the processes shard the weights.
-        kinds: keys of `FAULTS`.
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    rng = random.Random(seed)
-    order = list(islice(cycle(kinds), num_faults))
-    rng.shuffle(order)
     steps = str(_STEPS_PER_FAULT * (num_faults + 2))
     counts = ["--train.steps", steps, "--train.save-every", str(_SAVE_EVERY)]
     arguments = ["pretrain", "--corpus", str(_build_corpus(out)), *_OPTIONS.split(), *counts]
@@ -233,7 +227,7 @@ def run_faults(
         try:
             run = ElasticRun(nodes, out / "run", elastic, out)
             run.start()
-            faults = list(_fault_after_fault(run, order, rng, minutes))
+            faults = list(_fault_after_fault(run, num_faults, random.Random(seed), minutes))
             statuses = [*run.wait(), undisturbed.wait()]
         finally:
             undisturbed.kill()
@@ -253,9 +247,11 @@ def run_faults(
 
 
 def _fault_after_fault(
-    run: ElasticRun, kinds: Sequence[str], rng: random.Random, minutes: float
+    run: ElasticRun, num_faults: int, rng: random.Random, minutes: float
 ) -> Iterator[Fault]:
     """Cause faults, each after the run has recovered from the one before; yield what followed."""
+    kinds = [kind for _ in range(num_faults) for kind in FAULTS][:num_faults]
+    rng.shuffle(kinds)
     deadline = time.monotonic() + 60 * minutes
     run.wait_for_step(_SAVE_EVERY)
     for number, kind in enumerate(kinds, start=1):

@@ -36,11 +36,9 @@ def test_a_process_that_is_left_behind_breaks_a_promise(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_a_lost_worker_of_a_corpus_on_ray_breaks_no_promise(tmp_path: Path) -> None:
-    """The campaign has all faults; tests/executors/test_ray_interruption.py has those of other processes."""
+@pytest.mark.parametrize("fault", CLUSTER_FAULTS)
+def test_a_fault_of_a_corpus_on_ray_breaks_no_promise(fault: str, tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    fault = "kill a Ray worker"
-    assert fault in CLUSTER_FAULTS
     command = [sys.executable, "-m", "tests.campaign.faults", fault, "corpus build", "--seed", "1"]
     command += ["--out", str(tmp_path / "out")]
     process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)

@@ -6,13 +6,7 @@ import pytest
 
 from tests.campaign.elastic import FAULTS, find_problems, run_faults, unusable_reason
 
-# Without shards and with them; `python -m tests.campaign.elastic` has all kinds for both.
-KINDS = {False: ("kill a worker", "kill the node of rank 0"), True: ("kill a node", "freeze a worker")}
 RESULT = {"statuses": [0, 0, 0], "largest_difference": 1e-6}
-
-
-def test_all_kinds_are_tested() -> None:
-    assert {*KINDS[False], *KINDS[True]} == set(FAULTS)
 
 
 def test_broken_promises_are_found() -> None:
@@ -24,13 +18,13 @@ def test_broken_promises_are_found() -> None:
 
 
 @pytest.mark.slow  # minutes: processes start again after each fault
-@pytest.mark.parametrize("shard", KINDS)
+@pytest.mark.parametrize("shard", [False, True])
 def test_each_kind_of_fault(shard: bool, tmp_path: Path) -> None:
     if reason := unusable_reason():
         pytest.skip(f"nodes as network namespaces: {reason}")
-    result = run_faults(tmp_path / "out", len(KINDS[shard]), seed=0, shard=shard, kinds=KINDS[shard])
+    result = run_faults(tmp_path / "out", len(FAULTS), seed=0, shard=shard)
     assert find_problems(result) == []
     faults = result["faults"]
     assert isinstance(faults, list)
-    assert sorted(fault["kind"] for fault in faults) == sorted(KINDS[shard])
+    assert len(faults) == len(FAULTS)
     assert result["messages"]  # those of the processes that lost another one
