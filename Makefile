@@ -9,7 +9,7 @@ PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 help:
 	@echo "make demo       set up, train a small ALBERT from scratch and write a report"
-	@echo "make test       set up and run the tests: five to twelve minutes on two cores"
+	@echo "make test       set up and run the tests: up to twelve minutes on two cores"
 	@echo "make test-slow  run the slow tests: kills at random moments, whole workflows, the site"
 	@echo "make campaign   interrupt, damage and flood everything: make campaign MINUTES=10 SEED=0"
 	@echo "make coverage   run all tests and write the line coverage to build/coverage/"
