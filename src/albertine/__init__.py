@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from albertine.check.settings import CheckSettings
     from albertine.corpus.settings import ObjectiveSettings
     from albertine.executors.cluster import open_cluster
-    from albertine.export.export import ExportResult, export
+    from albertine.export.export import export
+    from albertine.export.result import ExportResult
     from albertine.export.settings import ExportSettings
     from albertine.finetune.finetune import FinetuneResults, finetune
     from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
@@ -56,7 +57,7 @@ _LAZY_EXPORTS = {
     "EmbedSettings": ("albertine.inference.settings", "EmbedSettings"),
     "EvaluateSettings": ("albertine.inference.settings", "EvaluateSettings"),
     "EvaluationResult": ("albertine.inference.evaluate", "EvaluationResult"),
-    "ExportResult": ("albertine.export.export", "ExportResult"),
+    "ExportResult": ("albertine.export.result", "ExportResult"),
     "ExportSettings": ("albertine.export.settings", "ExportSettings"),
     "FinetuneResults": ("albertine.finetune.finetune", "FinetuneResults"),
     "FinetuneSettings": ("albertine.finetune.settings", "FinetuneSettings"),

@@ -91,6 +91,7 @@ BUILD_COMMANDS: tuple[str, ...] = (
     "report-card run --corpus corpus --out card --device cpu",
     "ensemble classify classify-2 --data reviews.csv --save ensemble",
     "export classify --out exported",
+    "export run --task embed --out exported-encoder",
     *WEB_COMMANDS,
     STUDY_COMMAND,
 )

@@ -12,7 +12,7 @@ from tests.export.test_model_files import write_export
 from tests.model.model_fixtures import SMALL, random_strip
 from tests.model.test_exits import HEADS, make_model
 
-from albertine import pipeline
+from albertine import pipeline, progress
 from albertine.engines.conversion import convert_model
 from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.exported_folder import open_engine
@@ -20,6 +20,7 @@ from albertine.errors import InputError
 from albertine.export.export import export
 from albertine.export.int8 import quantize
 from albertine.export.settings import ExportSettings
+from albertine.info.transitions import last_step_angle
 from albertine.model.exits import forward_with_exits
 from albertine.model.model import Model
 from albertine.settings.engine import EngineName
@@ -84,10 +85,15 @@ def test_a_learned_exit(head: str, to: ExportFormat, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_deeper_than_trained(tmp_path: Path) -> None:
+def test_deeper_than_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress.set_quiet(False)
     model = make_model(SMALL, HEADS["classify"])
     engine = write_export(model, tmp_path / "export", "onnx", in_steps=True)
     assert set(check_exits(model, engine, ExitRule(depth=9))) == {9}
+    (warning,) = capsys.readouterr().err.splitlines()  # once
+    angle = last_step_angle(model, random_strip(LENGTHS), 9)
+    assert f"depth 9: more than the {SMALL.layers} steps that were trained, and the states have" in warning
+    assert warning.endswith(f"turns them by {angle:.1f} degrees")
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def test_int8_that_loses_too_much_is_refused(
     classifier: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     # So that no loss counts as one. The attribute `albertine.export` is the function, not the package.
-    monkeypatch.setattr(sys.modules["albertine.export.export"], "MAX_LOSS", -1.0)
+    monkeypatch.setattr(sys.modules["albertine.export.result"], "MAX_LOSS", -1.0)
     options = ("--precision", "int8", "--data", data, "--out", tmp_path / "out")
     assert run("export", classifier, *options) == 1
     assert "points on 40 examples: accuracy 100.0 before, accuracy" in capsys.readouterr().err.replace(

@@ -130,6 +130,28 @@ def test_a_pretrained_model_fills_masks_and_is_served(
     assert sorted(HubHandler.downloads) == expected_downloads(tmp_path / "repository")
 
 
+EMBED_SCRIPT = """
+import json, sys, albertine
+print(json.dumps(albertine.pipeline(sys.argv[1], task="embed")("ka lo").tolist()))
+"""
+
+
+def test_an_encoder_brings_its_modules(checkpoint: Path, tmp_path: Path) -> None:
+    export(checkpoint, tmp_path / "repository", ExportSettings(task="embed"))
+    add_other_formats(tmp_path / "repository")
+    with serve_repository(tmp_path / "repository", tmp_path / "home") as environment:
+        vector = json.loads(run_script(environment, EMBED_SCRIPT, NAME))
+    expected = albertine.pipeline(tmp_path / "repository", task="embed")("ka lo")
+    assert vector == pytest.approx(expected.tolist(), abs=1e-6)
+    modules = {
+        "modules.json",
+        "sentence_bert_config.json",
+        "1_Pooling/config.json",
+        "2_Normalize/config.json",
+    }
+    assert {*HubHandler.downloads} == {*expected_downloads(tmp_path / "repository"), *modules}
+
+
 def remove_graph(folder: Path) -> None:
     (folder / "model.onnx").unlink()
 
@@ -192,6 +214,8 @@ def test_what_an_export_cannot_do_names_it(command: tuple[str, ...], hub: dict[s
     error = command_error(hub, *arguments)
     if command[0] == "serve":
         assert f"{NAME}: this export always applies all layers" in error
+    elif command[0] == "embed":
+        assert f"{NAME}: an export that predicts, and gives no vectors of texts" in error
     else:
         assert f"{NAME}: an exported model, which can only predict; name the checkpoint" in error
         assert "model.onnx" not in HubHandler.downloads

@@ -117,7 +117,7 @@ def test_wrong_calls_give_one_line(
         ),
         ([checkpoint, "--data", data, "--out", tmp_path], "unknown format"),
         ([checkpoint, "--data", data, "--pooling", "max"], "must be one of mean, cls"),
-        ([tmp_path / "export", "--data", data], "an exported model, which can only predict"),
+        ([tmp_path / "export", "--data", data], "export the model again, with albertine export"),
         (["albert-base", "--data", data], "a preset, which has no trained weights"),
     )
     for arguments, message in calls:

@@ -167,11 +167,11 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str, checkpoint: Pa
         albertine.pipeline(checkpoint, device="cpu", **arguments)
 
 
-def test_exports_and_ensembles_are_refused(tmp_path: Path) -> None:
+def test_damaged_exports_and_ensembles_are_refused(tmp_path: Path) -> None:
     for name, message in (
         (
             "export.json",
-            "an exported model, which can only predict; name the checkpoint",
+            "export the model again, with albertine export",
         ),
         ("ensemble.json", "an ensemble, where one model is expected; name a member"),
     ):

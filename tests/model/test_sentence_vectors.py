@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from albertine.model.sentence_vectors import POOLING_MODES, DenseLayer, PoolingMode, pool, unit_length
+from albertine.model.sentence_vectors import (
+    POOLING_MODES,
+    DenseLayer,
+    PoolingMode,
+    pool,
+    pool_rows,
+    unit_length,
+)
 from albertine.model.strip import Strip
 
 STRIP = Strip.from_sequences([[2, 3], [2, 5, 6, 7, 3], [2], [2, 9, 3]])
@@ -30,6 +37,16 @@ def test_pooling_reads_only_the_tokens_of_its_sequence(mode: PoolingMode) -> Non
     hidden = torch.randn(11, 4, generator=torch.Generator().manual_seed(0))
     expected = torch.stack([EXPECTED[mode](states) for states in hidden.split(STRIP.lengths)])
     torch.testing.assert_close(pool(hidden, STRIP, [mode]), expected)
+
+
+@pytest.mark.parametrize("mode", POOLING_MODES)
+def test_padded_rows_are_pooled_as_a_strip_wherever_the_padding_is(mode: PoolingMode) -> None:
+    hidden = torch.randn(11, 4, generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([[0, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 0], [0, 0, 0, 1, 0, 0], [1, 0, 1, 1, 0, 0]])
+    rows = torch.full((4, 6, 4), 1e3)
+    rows[mask.bool()] = hidden
+    torch.testing.assert_close(pool_rows(rows, mask, [mode]), pool(hidden, STRIP, [mode]))
+    assert pool_rows(rows, torch.zeros_like(mask), [mode, "cls"]).isfinite().all()
 
 
 def test_several_poolings_are_concatenated_and_summed_in_fp32() -> None:

@@ -6,7 +6,7 @@ GET /info returns paths and fields, from which the page builds its forms.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.inference.embedding import (
     EmbeddingPipeline,
+    exported_embedding_pipeline,
     make_embedding_pipeline,
     modules_of_folder,
 )
@@ -30,6 +31,7 @@ from albertine.inference.fill_mask import (
 )
 from albertine.inference.finetuned_model import finetuned_from_export, finetuned_from_model
 from albertine.inference.pipeline import Pipeline
+from albertine.interop.export_record import read_export_record
 from albertine.interop.hub import is_ensemble, is_export, local_model, locate_model
 from albertine.interop.load import has_masked_head, load_checkpoint, load_encoder
 from albertine.interop.sentence_transformers_folder import has_sentence_modules
@@ -176,7 +178,7 @@ def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule |
     model = load_checkpoint(folder)
     if has_masked_head(model):
         _refuse_exits(source, exit_rule)
-        pipeline = make_fill_mask_pipeline(folder, model, _exact(options))
+        pipeline = make_fill_mask_pipeline(folder, model, options.exact())
         return _served_fill_mask(name, folder, pipeline)
     finetuned = finetuned_from_model(source, folder, model, options, exit_rule=exit_rule)
     return _served_task_model(name, finetuned)
@@ -187,18 +189,16 @@ def _refuse_exits(source: str, exit_rule: ExitRule | None) -> None:
         raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
 
 
-def _exact(options: EngineOptions) -> EngineOptions:
-    """Return the options with fp32 in place of "auto", as for `fill_mask_pipeline` and vectors of texts."""
-    return replace(options, precision="fp32") if options.precision == "auto" else options
-
-
 def _served_export(
     name: str, source: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
 ) -> ServedModel:
+    if read_export_record(folder).embeds:
+        pipeline = exported_embedding_pipeline(modules_of_folder(folder), options)
+        return _served_encoder(name, pipeline, exit_rule)
     _, head, _ = read_settings(folder)
     if head.kind in ("pretrain", "mlm"):
         _refuse_exits(source, exit_rule)
-        return _served_fill_mask(name, folder, exported_fill_mask_pipeline(source, folder, _exact(options)))
+        return _served_fill_mask(name, folder, exported_fill_mask_pipeline(source, folder, options.exact()))
     return _served_task_model(name, finetuned_from_export(source, folder, options, exit_rule=exit_rule))
 
 
@@ -217,11 +217,22 @@ def _served_sentence_model(
     name: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
 ) -> ServedModel:
     """Return a model in a folder of sentence-transformers, which only has vectors."""
-    if exit_rule is not None or options.engine not in (None, "auto", "torch"):
-        raise InputError(f"{name}: gives vectors, which torch computes with all steps of depth")
+    if options.engine not in (None, "auto", "torch"):
+        raise InputError(
+            f"{name}: its vectors come from torch; albertine export --task embed writes it for "
+            f"{options.engine}"
+        )
     modules = modules_of_folder(folder)
-    model = load_encoder(modules.model_folder)
-    pipeline = make_embedding_pipeline(modules, model, options.device, options.precision)
+    pipeline = make_embedding_pipeline(modules, load_encoder(modules.model_folder), options)
+    return _served_encoder(name, pipeline, exit_rule)
+
+
+def _served_encoder(name: str, pipeline: EmbeddingPipeline, exit_rule: ExitRule | None) -> ServedModel:
+    """Return a model that only has vectors."""
+    if exit_rule is not None:
+        raise InputError(
+            f"{name}: gives vectors, which need all steps of depth; leave out --exit and --depth"
+        )
     engine = pipeline.engine
     return ServedModel(
         name, (), pipeline.max_length, engine.micro_batch_tokens, engine.precision, {}, Embedder(pipeline)

@@ -1,4 +1,4 @@
-"""The interface of an engine, which runs a model for inference."""
+"""The interfaces of engines, which run a model, or an encoder alone, for inference."""
 
 from typing import Any, Protocol
 
@@ -53,6 +53,37 @@ class Engine(Protocol):
 
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
         """Return the output of the head for a strip, each prediction after the step at which it is final."""
+
+
+class EncoderEngine(Protocol):
+    """Runs an encoder alone, for vectors of texts; threads may share it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the library and the precision in which it computes, for messages."""
+
+    @property
+    def model_settings(self) -> ModelSettings:
+        """Settings of the encoder."""
+
+    @property
+    def micro_batch_tokens(self) -> int:
+        """Number of tokens up to which callers fill a strip; a longer sample is a strip by itself."""
+
+    @property
+    def precision(self) -> str:
+        """Precision of the matrix products: "fp32", "bf16", or with int8 in words."""
+
+    def hidden_states(self, strip: Strip) -> Tensor:
+        """Return the hidden states of the tokens of a strip, [tokens, hidden]."""
+
+    def hidden_at(self, strip: Strip, indices: Tensor) -> Tensor:
+        """Return the hidden state of one token of each sequence, [sequences, hidden].
+
+        Args:
+            strip: the sequences, none of them empty.
+            indices: index in the strip of one token of each sequence, in order, [sequences].
+        """
 
 
 def check_finite(values: NDArray[Any]) -> NDArray[Any]:

@@ -80,17 +80,13 @@ class ExportedEngine(ABC):
         if self._head.kind not in ("pretrain", "mlm"):
             raise InputError(f"the head is {self._head.kind}; only a pre-trained model has a masked LM")
 
-    def _check_ids(self, strip: Strip) -> None:
-        """Raise `InputError` if an id or a sequence length is outside its table."""
-        longest = max(strip.lengths, default=0)
-        if longest > self._model.max_length:
-            raise InputError(
-                f"a sequence has {longest} tokens, more than the model's {self._model.max_length}"
-            )
-        tables = (
-            ("token", strip.tokens, self._model.vocab_size),
-            ("segment", strip.segments, self._model.segments),
-        )
-        for name, ids, size in tables:
-            if len(ids) and not (int(ids.min()) >= 0 and int(ids.max()) < size):
-                raise InputError(f"a {name} id is outside the table of {size} rows")
+
+def check_ids(strip: Strip, model: ModelSettings) -> None:
+    """Raise `InputError` if an id or a sequence length is outside its table."""
+    longest = max(strip.lengths, default=0)
+    if longest > model.max_length:
+        raise InputError(f"a sequence has {longest} tokens, more than the model's {model.max_length}")
+    tables = (("token", strip.tokens, model.vocab_size), ("segment", strip.segments, model.segments))
+    for name, ids, size in tables:
+        if len(ids) and not (int(ids.min()) >= 0 and int(ids.max()) < size):
+            raise InputError(f"a {name} id is outside the table of {size} rows")

@@ -8,18 +8,20 @@ FOLDER/config.json             settings of the model, as in a checkpoint
 FOLDER/tokenizer.json, ...     and the tokenizer and task card of the checkpoint
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from albertine.device import choose_precision
+from albertine.engines.encoder_engine import ExportedEncoderEngine
 from albertine.engines.exported_engine import Arrays, ExportedEngine, Session
 from albertine.engines.no_telemetry import disable_telemetry
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.step_files import step_files, step_graphs
 from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
-from albertine.interop.export_record import EXPORT_AGAIN, EXPORT_FILE, read_export_record
+from albertine.interop.export_record import EXPORT_AGAIN, EXPORT_FILE, ExportRecord, read_export_record
 from albertine.interop.transformers_config import (
     head_settings_from_config,
     label_names_from_config,
@@ -37,8 +39,30 @@ _LIBRARIES: dict[ExportFormat, str] = {
 }
 
 
+@dataclass(frozen=True)
+class _Checked:
+    """An export whose files are complete, and how to open it.
+
+    Attributes:
+        record: what `export.json` says.
+        file: the file to open.
+        dtype: precision of the products that are not in int8.
+        title: name of the engine, for messages.
+    """
+
+    record: ExportRecord
+    file: Path
+    dtype: torch.dtype
+    title: str
+
+
 def read_settings(folder: Path) -> tuple[ModelSettings, HeadSettings, tuple[str, ...]]:
     """Return the settings of an exported model, those of its head, and the names of its labels."""
+    if read_export_record(folder).embeds:
+        raise InputError(
+            f"{folder}: exported with --task embed, so it gives vectors of texts and predicts nothing; use "
+            "albertine embed, or export the model without --task embed"
+        )
     file = folder / "config.json"
     config = read_config(file)
     model, head = saved_model_settings(config, str(file)), head_settings_from_config(config, str(file))
@@ -55,10 +79,31 @@ def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> Expor
         options: device, engine, and the precision of the products that are not in int8: "fp32", or "bf16"
             with OpenVINO; "auto" is bf16 with OpenVINO where the CPU computes it fast.
     """
+    checked = _check(folder, options)
+    record, file = checked.record, checked.file
+    model, head, _ = read_settings(folder)
+    if record.in_steps:
+        missing = sorted(set(step_files(model, head, file.suffix)) - record.checksums.keys())
+        if missing:
+            raise InputError(f"{folder / EXPORT_FILE}: names no {missing[0]}; {EXPORT_AGAIN}")
+    return open_engine(record.to, file, checked.dtype, model, head, checked.title, in_steps=record.in_steps)
+
+
+def open_exported_encoder(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> ExportedEncoderEngine:
+    """Return an engine that runs an export with `--task embed`; see `open_export`."""
+    checked = _check(folder, options)
+    file = folder / "config.json"
+    model = saved_model_settings(read_config(file), str(file))
+    if model is None:
+        raise InputError(f"{file}: not the config of an export; {EXPORT_AGAIN}")
+    session = _session(checked.record.to, checked.file, checked.dtype)
+    return ExportedEncoderEngine(session, model, checked.title)
+
+
+def _check(folder: Path, options: EngineOptions) -> _Checked:
+    """Return what an export is; raise `InputError` if it is damaged or cannot be run with these options."""
     record = read_export_record(folder)
     record.check_files(folder)
-    model, head, _ = read_settings(folder)
-    file = folder / next(iter(record.checksums))
     if options.engine not in (None, "auto", "onnxruntime" if record.to != "openvino" else "openvino"):
         raise InputError(
             f"{folder}: exported for {_LIBRARIES[record.to]}; --engine {options.engine} needs the checkpoint "
@@ -70,12 +115,8 @@ def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> Expor
             f"{folder}: precision bf16: ONNX Runtime computes in fp32; export it with --to openvino"
         )
     dtype = choose_precision(options.precision if record.to == "openvino" else "fp32", torch.device("cpu"))
-    if record.in_steps:
-        missing = sorted(set(step_files(model, head, file.suffix)) - record.checksums.keys())
-        if missing:
-            raise InputError(f"{folder / EXPORT_FILE}: names no {missing[0]}; {EXPORT_AGAIN}")
-    title = engine_title(record.to, record.precision, dtype)
-    return open_engine(record.to, file, dtype, model, head, title, in_steps=record.in_steps)
+    file = folder / next(iter(record.checksums))
+    return _Checked(record, file, dtype, engine_title(record.to, record.precision, dtype))
 
 
 def require_cpu(device: str, what: str) -> None:

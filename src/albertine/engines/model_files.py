@@ -23,11 +23,15 @@ def write_model(model: Model, folder: Path, to: ExportFormat, *, in_steps: bool)
         in_steps: write a graph for each block and head, in place of one with all layers.
     """
     if not in_steps:
-        graph = onnx_graph(model)
-        return _write_openvino(graph, folder, "model") if to == "openvino" else _write_onnx(graph, folder)
+        return write_graph(onnx_graph(model), folder, to)
     if to != "openvino":
         return write_step_graphs(model, folder)
     return [file for name, graph in step_onnx_graphs(model) for file in _write_openvino(graph, folder, name)]
+
+
+def write_graph(graph: ir.Model, folder: Path, to: ExportFormat) -> list[str]:
+    """Write a graph and return the names of its files; the first is the one to open."""
+    return _write_openvino(graph, folder, "model") if to == "openvino" else _write_onnx(graph, folder)
 
 
 def _write_onnx(graph: ir.Model, folder: Path) -> list[str]:

@@ -48,7 +48,11 @@ class ExportedModel(nn.Module):
 
 def onnx_graph(model: Model) -> ir.Model:
     """Return an ONNX graph of a model in evaluation mode, in fp32."""
-    exported = ExportedModel(model).eval()
+    return graph_of_rows(ExportedModel(model).eval())
+
+
+def graph_of_rows(exported: nn.Module) -> ir.Model:
+    """Return an ONNX graph of a module that takes the inputs of an export, and returns tensors by name."""
     inputs = tuple(torch.ones(2, 8, dtype=torch.long) for _ in INPUT_NAMES)  # one tensor would be one input
     with torch.no_grad():
         names = list(exported(*inputs))

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from albertine.engines.exported_engine import AT_FIRST_TOKEN, ExportedEngine, Session
+from albertine.engines.exported_engine import AT_FIRST_TOKEN, ExportedEngine, Session, check_ids
 from albertine.engines.packed_rows import pack_rows
 from albertine.errors import InputError
 from albertine.model.exits import ExitOutput
@@ -36,7 +36,7 @@ class SingleGraphEngine(ExportedEngine):
 
     def logits(self, strip: Strip) -> dict[str, Tensor]:
         """Return logits by name, those of tokens as [tokens, ...], those of sequences as [sequences, ...]."""
-        self._check_ids(strip)
+        check_ids(strip, self._model)
         rows = pack_rows(strip)
         outputs = self.run_rows(rows.inputs)
         logits = {}

@@ -4,6 +4,7 @@ Sequences whose prediction is final leave between two steps, and the others are 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from albertine.engines.exported_engine import Arrays, ExportedEngine, Session
+from albertine.engines.convergence import ConvergenceCheck
+from albertine.engines.exported_engine import Arrays, ExportedEngine, Session, check_ids
 from albertine.engines.packed_rows import pack_rows
 from albertine.engines.step_files import EMBED, STOP, block_graphs, head_graphs
+from albertine.info.transitions import mean_angle
 from albertine.model.exits import ExitOutput, take_steps
 from albertine.model.head_output import output_from_logits
 from albertine.model.model import make_head
@@ -35,6 +38,7 @@ class SteppedEngine(ExportedEngine):
     def __init__(self, graphs: Mapping[str, Session], model: ModelSettings, head: HeadSettings, name: str):
         super().__init__(model, head, name)
         self.graphs = graphs
+        self._convergence = ConvergenceCheck(model.layers)
         with torch.device("meta"):  # its outputs are compared, and its weights are not used
             self._meta_head = make_head(model, head, nn.Embedding(model.vocab_size, model.embedding_size))
             self.sequences_per_prediction = self._meta_head.sequences_per_prediction
@@ -45,7 +49,8 @@ class SteppedEngine(ExportedEngine):
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
         """Return the output of the head for a strip, each prediction after the step at which it is final."""
         depth = rule.depth or self._model.layers
-        self._check_ids(strip)
+        check_ids(strip, self._model)
+        self._convergence.check(rule.depth, partial(self._last_step_angle, strip))
         if rule.can_exit:
             return take_steps(_ExportedSteps(self, strip, depth), self._meta_head, depth, rule)
         count = len(strip) // self.sequences_per_prediction
@@ -64,8 +69,18 @@ class SteppedEngine(ExportedEngine):
         depth = depth or self._model.layers
         return self.logits_of(self._after_steps(strip, depth), depth)
 
+    def _last_step_angle(self, strip: Strip, depth: int) -> float:
+        """Return the mean angle in degrees by which the last of some steps turns the states of a strip."""
+        states = _States(self, strip, depth)
+        before = after = np.empty(0)
+        for _ in range(depth):
+            before = after
+            states.advance()
+            after = states.rows_of(states.rows.token_indices)
+        return mean_angle(torch.from_numpy(before), torch.from_numpy(after))
+
     def _after_steps(self, strip: Strip, depth: int) -> "_States":
-        self._check_ids(strip)
+        check_ids(strip, self._model)
         states = _States(self, strip, depth)
         for _ in range(depth):
             states.advance()

@@ -1,12 +1,13 @@
 """The engine that runs a model with torch."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from albertine import progress
 from albertine.device import choose_device, choose_precision, default_micro_batch_tokens
+from albertine.engines.convergence import ConvergenceCheck
 from albertine.info.transitions import last_step_angle
 from albertine.model.encoder import ComputeOptions
 from albertine.model.exits import ExitOutput, forward_with_exits
@@ -14,8 +15,6 @@ from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.exit_rule import ExitRule
-
-MAX_CONVERGED_ANGLE = 1.0  # degrees by which one more step may turn states that count as converged
 
 
 class TorchEngine:
@@ -30,7 +29,7 @@ class TorchEngine:
     def __init__(self, model: Model, device: torch.device, micro_batch_tokens: int | None = None):
         self.model, self.device = model, device
         self.micro_batch_tokens = micro_batch_tokens or default_micro_batch_tokens(device)
-        self._is_convergence_checked = False
+        self._convergence = ConvergenceCheck(model.settings.layers)
 
     @property
     def name(self) -> str:
@@ -61,27 +60,11 @@ class TorchEngine:
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
         """Return the output of the head for a strip, each prediction after the step at which it is final."""
         strip = strip.to(self.device)
-        if rule.depth is not None and rule.depth > self.model.settings.layers:
-            self._check_convergence(strip, rule.depth)
+        self._convergence.check(rule.depth, partial(last_step_angle, self.model, strip))
         return forward_with_exits(self.model, strip, rule)
 
-    def _check_convergence(self, strip: Strip, depth: int) -> None:
-        """Print a warning if the last of more steps than were trained still changes the states of a strip.
-
-        Only the first strip is checked.
-        """
-        if self._is_convergence_checked:
-            return
-        self._is_convergence_checked = True
-        angle = last_step_angle(self.model, strip, depth)
-        if angle > MAX_CONVERGED_ANGLE:
-            progress.print_message(
-                f"depth {depth}: more than the {self.model.settings.layers} steps that were trained, and the "
-                f"states have not converged: the last step turns them by {angle:.1f} degrees"
-            )
-
     def hidden_states(self, strip: Strip) -> Tensor:
-        """Return the hidden states of the tokens of a strip, [tokens, hidden]; exports have none."""
+        """Return the hidden states of the tokens of a strip, [tokens, hidden]."""
         with torch.no_grad():
             hidden: Tensor = self.model.encoder(strip.to(self.device))
             return hidden

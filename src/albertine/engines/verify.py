@@ -6,12 +6,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from albertine.engines.encoder_engine import SENTENCE_EMBEDDING, ExportedEncoderEngine
 from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.errors import WorkError
+from albertine.interop.sentence_transformers_folder import SentenceModules
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel
+from albertine.model.sentence_vectors import finished, pool
 from albertine.model.strip import Strip
 
 MAX_DIFFERENCE = 1e-4  # of logits, in units of the largest one if that is above 1
@@ -60,16 +64,43 @@ def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> fl
         if padded:
             from_padded = torch.from_numpy(padded[name])
             actuals.append(from_padded[is_token] if of_tokens else from_padded)
-        for actual in actuals:
-            scale = max(1.0, float(reference.abs().max()))
-            differences.append(float((actual.reshape(reference.shape) - reference).abs().max()) / scale)
+        differences += [_difference(actual, reference) for actual in actuals]
     return float(np.max(differences))  # unlike `max`, NaN if one is NaN
 
 
 def verify_export(model: Model, engine: ExportedEngine, name: str | Path) -> float:
     """Return the largest difference in fp32; raise `WorkError` if it is more than rounding gives."""
-    differences = [largest_difference(model, engine, strip) for strip in random_strips(model)]
-    difference = float(np.max(differences))
+    return _checked([largest_difference(model, engine, strip) for strip in random_strips(model)], name)
+
+
+@torch.no_grad()
+def verify_encoder(
+    model: Model, modules: SentenceModules, engine: ExportedEncoderEngine, name: str | Path
+) -> float:
+    """Return the largest difference of hidden states and vectors of texts in fp32; see `verify_export`."""
+    differences = []
+    for strip in random_strips(model):
+        hidden = model.encoder(strip)
+        vectors = finished(pool(hidden, strip, modules.poolings), modules.layers, normalize=modules.normalize)
+        ids, mask, segments = (values.numpy() for values in strip.to_padded())
+        outputs = engine.run_rows({"input_ids": ids, "attention_mask": mask, "token_type_ids": segments})
+        pairs = (
+            (engine.hidden_states(strip), hidden),
+            (torch.from_numpy(outputs[SENTENCE_EMBEDDING]), vectors),
+        )
+        differences += [_difference(actual, expected) for actual, expected in pairs]
+    return _checked(differences, name)
+
+
+def _difference(actual: Tensor, expected: Tensor) -> float:
+    """Return the largest difference, in units of the largest expected value if that is above 1."""
+    scale = max(1.0, float(expected.abs().max()))
+    return float((actual.reshape(expected.shape) - expected).abs().max()) / scale
+
+
+def _checked(differences: Sequence[float], name: str | Path) -> float:
+    """Return the largest difference; raise `WorkError` if it is more than rounding gives."""
+    difference = float(np.max(differences))  # unlike `max`, NaN if one is NaN
     if not difference <= MAX_DIFFERENCE:
         raise WorkError(
             f"{name}: the outputs of the export differ from those of its source by {difference:.2g}, more "

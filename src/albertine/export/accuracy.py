@@ -29,8 +29,8 @@ from albertine.tasks.metrics.display import format_metrics, shown_metrics
 from albertine.tasks.sequences import longest_first_groups, strip_from_samples
 from albertine.text.tokenizer import load_tokenizer
 
-_CALIBRATION_ROWS = 300
-_CALIBRATION_TOKENS = 1024  # of one input of the quantizer
+CALIBRATION_ROWS = 300
+CALIBRATION_TOKENS = 1024  # of one input of the quantizer
 _HELD_OUT_SAMPLES = 400
 _SAMPLE_TOKENS = 128
 
@@ -104,7 +104,8 @@ def create_judge(
     if getattr(settings, option) is None:
         needs_calibration = settings.to == "openvino" and settings.calibrate is None
         if must_judge or needs_calibration:
-            raise InputError(_missing_data_message(option, must_judge=must_judge))
+            shown = "held-out texts" if is_pretrained else "labeled rows"
+            raise InputError(missing_data_message(option, shown, must_judge=must_judge))
         if settings.calibrate is None:
             return None
     if is_pretrained:
@@ -115,14 +116,16 @@ def create_judge(
     return _FinetunedJudge(finetuned, settings)
 
 
-def _missing_data_message(option: str, *, must_judge: bool) -> str:
-    """Return why an option is missing, which is either needed as calibration, or to judge the export."""
-    if option == "corpus":
-        message = "--corpus is missing: its held-out text shows what int8 loses"
-    else:
-        message = "--data is missing: its labeled rows show what int8 loses"
+def missing_data_message(option: str, shown: str, *, must_judge: bool) -> str:
+    """Return why an option is missing, which is either needed as calibration, or to judge the export.
+
+    Args:
+        option: its name.
+        shown: what of the data shows the loss.
+        must_judge: whether it is needed to judge the export.
+    """
     rest = "--force exports it unseen" if must_judge else "or give --calibrate with rows without labels"
-    return f"{message}; {rest}"
+    return f"--{option} is missing: its {shown} show what int8 loses; {rest}"
 
 
 class _FinetunedJudge(Judge):
@@ -139,9 +142,9 @@ class _FinetunedJudge(Judge):
 
     def calibration_strips(self) -> Sequence[Strip]:
         examples = self._examples(self._calibration, require_labels=False)
-        encoded = self._model.create_scorer().encode(list(islice(examples, _CALIBRATION_ROWS)))
+        encoded = self._model.create_scorer().encode(list(islice(examples, CALIBRATION_ROWS)))
         samples = [sample for example in encoded for sample in example.samples]
-        groups = longest_first_groups(samples, _CALIBRATION_TOKENS)
+        groups = longest_first_groups(samples, CALIBRATION_TOKENS)
         return [strip_from_samples([samples[index] for index in group]) for group in groups]
 
     def before(self) -> Accuracy:
@@ -178,7 +181,7 @@ class _PretrainedJudge(Judge):
         length = min(_SAMPLE_TOKENS, model.settings.max_length)
         self._model = model
         self._dataset = PretrainDataset(corpus, ObjectiveSettings("sop", length), "dev")
-        self._per_batch = max(1, _CALIBRATION_TOKENS // length)
+        self._per_batch = max(1, CALIBRATION_TOKENS // length)
 
     def calibration_strips(self) -> Sequence[Strip]:
         return [batch.strip for batch in self._batches()]

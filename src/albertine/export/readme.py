@@ -12,6 +12,7 @@ from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.engines.exported_folder import open_export
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.export.npm_packages import ORT, TOKENIZERS
+from albertine.export.readme_code import code_without_albertine
 from albertine.export.settings import ExportSettings
 from albertine.export.steps_readme import steps_readme
 from albertine.export.web_page import first_visit_bytes
@@ -94,34 +95,6 @@ Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 | the others | for Albertine; the page does not need them |
 """
 
-_ONNX_CODE = """import numpy as np
-import onnxruntime
-from tokenizers import Tokenizer
-
-session = onnxruntime.InferenceSession("model.onnx")
-encoded = Tokenizer.from_file("tokenizer.json").encode("A fine film.")
-outputs = session.run(None, {
-    "input_ids": np.array([encoded.ids]),
-    "attention_mask": np.array([encoded.attention_mask]),
-    "token_type_ids": np.array([encoded.type_ids]),
-})
-print({output.name: values for output, values in zip(session.get_outputs(), outputs)})"""
-
-_OPENVINO_CODE = """import numpy as np
-import openvino
-from tokenizers import Tokenizer
-
-# Without the hint, products are in bf16 where the processor computes it fast.
-hint = {"INFERENCE_PRECISION_HINT": "f32"}
-model = openvino.Core().compile_model("model.xml", "CPU", hint)
-encoded = Tokenizer.from_file("tokenizer.json").encode("A fine film.")
-outputs = model({
-    "input_ids": np.array([encoded.ids]),
-    "attention_mask": np.array([encoded.attention_mask]),
-    "token_type_ids": np.array([encoded.type_ids]),
-})
-print({output.any_name: values for output, values in outputs.items()})"""
-
 
 def write_readme(
     folder: Path, name: str, model: Model, settings: ExportSettings, files: list[Path], scores: str
@@ -178,7 +151,7 @@ def write_readme(
         text = _TEMPLATE.format(
             **values,
             library=library,
-            code=_ONNX_CODE if settings.to == "onnx" else _OPENVINO_CODE,
+            code=code_without_albertine(settings.to),
             outputs="\n".join(_output_rows(_example_outputs(folder))),
         )
     (folder / "README.md").write_text(text, encoding="utf-8")

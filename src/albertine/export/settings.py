@@ -7,6 +7,8 @@ from albertine.settings import SettingError, setting
 from albertine.settings.export import ExportFormat, ExportPrecision
 from albertine.tasks.settings import DataSettings, Split
 
+_NOT_ABOUT_INT8 = ("to", "precision", "exits", "packages")
+
 
 @dataclass(frozen=True)
 class ExportSettings(DataSettings):
@@ -20,11 +22,16 @@ class ExportSettings(DataSettings):
     precision: ExportPrecision = setting(
         "fp32", "Precision of the weights; int8 takes a quarter of the space."
     )
+    task: str | None = setting(
+        None,
+        "embed exports the encoder alone, which gives vectors of texts. With int8 and a fine-tuned model: "
+        "task of the data, by default that of the fine-tuning.",
+    )
     exits: bool = setting(
         False,
         "Write a graph for each block and head, so that --exit and --depth work; a web page always has them.",
     )
-    split: Split = setting("dev", "With int8: split of the data.")
+    split: Split = setting("dev", "With int8 and a fine-tuned model: split of the data.")
     calibrate: Path | None = setting(
         None,
         "With --to openvino and int8: table of rows that show the model's usual input; by default those of "
@@ -41,6 +48,11 @@ class ExportSettings(DataSettings):
     )
 
     @property
+    def embeds(self) -> bool:
+        """Whether the export gives vectors of texts."""
+        return self.task == "embed"
+
+    @property
     def in_steps(self) -> bool:
         """Whether each block and head has a graph of its own."""
         return self.exits or self.to == "web"
@@ -48,10 +60,13 @@ class ExportSettings(DataSettings):
     def check(self) -> None:
         """Raise `SettingError` if settings of int8 are set for fp32, or a setting has no use."""
         super().check()
+        if self.embeds:
+            self._check_embeds()
         if self.precision == "fp32":
             for field in fields(self):
                 value = getattr(self, field.name)
-                if field.name not in ("to", "precision", "exits", "packages") and value != field.default:
+                is_allowed = field.name in _NOT_ABOUT_INT8 or (field.name == "task" and self.embeds)
+                if not is_allowed and value != field.default:
                     raise SettingError(field.name, value, "needs precision = int8", ("precision",))
         if self.to != "openvino" and self.calibrate is not None:
             raise SettingError(
@@ -62,3 +77,12 @@ class ExportSettings(DataSettings):
             )
         if self.to != "web" and self.packages is not None:
             raise SettingError("packages", self.packages, "needs to = web", ("to",))
+
+    def _check_embeds(self) -> None:
+        """Raise `SettingError` if a setting has no use for vectors of texts."""
+        for name, plain in (("exits", False), ("corpus", None)):
+            value = getattr(self, name)
+            if value != plain:
+                raise SettingError(name, value, "must not be set with task = embed", ("task",))
+        if self.to == "web":
+            raise SettingError("to", self.to, "must be onnx or openvino with task = embed", ("task",))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.export.accuracy import describe_scores
-from albertine.export.export import ExportResult
+from albertine.export.result import ExportResult
 from albertine.export.settings import ExportSettings
 from albertine.progress import format_bytes
 

@@ -12,6 +12,7 @@ from albertine.errors import InputError
 from albertine.inference.embedding import Vectors, load_embedding_pipeline
 from albertine.inference.settings import EmbedSettings
 from albertine.inference.table_writer import write_table
+from albertine.settings.engine import EngineOptions
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.texts import read_texts
@@ -27,8 +28,8 @@ def embed(model: str | Path, settings: EmbedSettings, out: str | Path | None = N
     """Write the vectors of the texts of a file; return their number.
 
     Args:
-        model: a run, the folder of a checkpoint (also of `transformers`, sentence-transformers or Google), or
-            a hub name.
+        model: a run, the folder of a checkpoint (also of `transformers`, sentence-transformers or Google) or
+            of an export with `--task embed`, or a hub name.
         settings: the data, its columns, and how to pool.
         out: a file of NumPy, .npy, with an array [texts, hidden], or of JSON lines. Without it, JSON
             lines are written to standard output.
@@ -40,8 +41,7 @@ def embed(model: str | Path, settings: EmbedSettings, out: str | Path | None = N
         _check_file(file)
     pipeline = load_embedding_pipeline(
         model,
-        device=settings.device,
-        precision=settings.precision,
+        EngineOptions(settings.device, settings.precision, settings.engine),
         pooling=settings.pooling,
         normalize=settings.normalize,
     )

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from albertine import progress
-from albertine.engines.engine import check_finite
-from albertine.engines.torch_engine import TorchEngine, prepare_torch_engine
+from albertine.engines.engine import EncoderEngine, check_finite
+from albertine.engines.exported_folder import open_exported_encoder
+from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError
-from albertine.interop.hub import locate_checkpoint
+from albertine.interop.export_record import read_export_record
+from albertine.interop.hub import is_export, locate_model
 from albertine.interop.load import load_encoder
 from albertine.interop.sentence_transformers_folder import (
     SentenceModules,
@@ -31,8 +33,9 @@ from albertine.interop.sentence_transformers_folder import (
     read_sentence_modules,
 )
 from albertine.model.model import Model
-from albertine.model.sentence_vectors import PoolingMode, pool, unit_length
+from albertine.model.sentence_vectors import PoolingMode, finished, pool
 from albertine.model.strip import Strip
+from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import TextExample, example_chunks
 from albertine.tasks.sequences import (
@@ -65,7 +68,7 @@ class EmbeddingPipeline:
 
     def __init__(
         self,
-        engine: TorchEngine,
+        engine: EncoderEngine,
         tokenizer: Tokenizer,
         modules: SentenceModules,
         *,
@@ -83,7 +86,7 @@ class EmbeddingPipeline:
         """
         self.engine, self.tokenizer = engine, tokenizer
         self._prompt, self._lower_case = modules.prompt, modules.lower_case
-        self._layers = [None if layer is None else layer.to(engine.device) for layer in modules.layers]
+        self._layers = modules.layers
         model_length = engine.model_settings.max_length
         self.max_length = min(modules.max_length or model_length, model_length)
         self.normalize = modules.normalize if normalize is None else normalize
@@ -191,11 +194,10 @@ class EmbeddingPipeline:
         if tuple(modes) == ("cls",):
             vectors = self.engine.hidden_at(strip, strip.cls_indices).float()
         else:
-            vectors = pool(self.engine.hidden_states(strip), strip.to(self.engine.device), modes)
+            hidden = self.engine.hidden_states(strip)
+            vectors = pool(hidden, strip.to(hidden.device), modes)
         with torch.no_grad():
-            for layer in self._layers:
-                vectors = unit_length(vectors) if layer is None else layer(vectors)
-            return unit_length(vectors) if normalize else vectors
+            return finished(vectors, self._layers, normalize=normalize)
 
     def _modes(self, pooling: Pooling | None) -> tuple[PoolingMode, ...]:
         """Return the modes of a pooling; None for those of the pipeline."""
@@ -222,18 +224,29 @@ class EmbeddingPipeline:
 
 def load_embedding_pipeline(
     source: str | Path,
+    options: EngineOptions = DEFAULT_OPTIONS,
     *,
-    device: str = "auto",
-    precision: str = "auto",
     revision: str | None = None,
     pooling: Pooling | None = None,
     normalize: bool | None = None,
 ) -> EmbeddingPipeline:
     """Load the encoder of a model to embed texts; see `pipeline`."""
-    folder = locate_checkpoint(source, revision)
+    folder = locate_model(source, revision)
     modules = modules_of_folder(folder)
+    if is_export(folder):
+        if not read_export_record(folder).embeds:
+            raise InputError(
+                f"{source}: an export that predicts, and gives no vectors of texts; export the model again "
+                "with --task embed"
+            )
+        return exported_embedding_pipeline(modules, options, pooling=pooling, normalize=normalize)
+    if options.engine not in (None, "auto", "torch"):
+        raise InputError(
+            f"engine {options.engine}: vectors of {source} come from torch; albertine export --task embed "
+            "writes it for other engines"
+        )
     model = load_encoder(modules.model_folder)
-    return make_embedding_pipeline(modules, model, device, precision, pooling=pooling, normalize=normalize)
+    return make_embedding_pipeline(modules, model, options, pooling=pooling, normalize=normalize)
 
 
 def modules_of_folder(folder: Path) -> SentenceModules:
@@ -246,13 +259,25 @@ def modules_of_folder(folder: Path) -> SentenceModules:
 def make_embedding_pipeline(
     modules: SentenceModules,
     model: Model,
-    device: str,
-    precision: str = "auto",
+    options: EngineOptions = DEFAULT_OPTIONS,
     *,
     pooling: Pooling | None = None,
     normalize: bool | None = None,
 ) -> EmbeddingPipeline:
     """Return a pipeline for a loaded model and the tokenizer of its folder; "auto" precision is fp32."""
     tokenizer = load_tokenizer(modules.model_folder, model.settings.vocab_size)
-    engine = prepare_torch_engine(model, device, "fp32" if precision == "auto" else precision)
+    engine = prepare_torch_engine(model, options.device, options.exact().precision)
+    return EmbeddingPipeline(engine, tokenizer, modules, pooling=pooling, normalize=normalize)
+
+
+def exported_embedding_pipeline(
+    modules: SentenceModules,
+    options: EngineOptions = DEFAULT_OPTIONS,
+    *,
+    pooling: Pooling | None = None,
+    normalize: bool | None = None,
+) -> EmbeddingPipeline:
+    """Return a pipeline for an exported encoder; "auto" precision is fp32."""
+    engine = open_exported_encoder(modules.model_folder, options.exact())
+    tokenizer = load_tokenizer(modules.model_folder, engine.model_settings.vocab_size)
     return EmbeddingPipeline(engine, tokenizer, modules, pooling=pooling, normalize=normalize)

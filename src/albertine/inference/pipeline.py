@@ -105,6 +105,7 @@ def pipeline(
     task: Literal["embed"],
     device: str = "auto",
     precision: str = "auto",
+    engine: EngineName | None = None,
     revision: str | None = None,
     pooling: Pooling | None = None,
     normalize: bool | None = None,
@@ -128,13 +129,14 @@ def pipeline(
 
     Args:
         source: a run, the folder of a checkpoint (also of `transformers`) or of an ensemble, or a hub name;
-            to embed, also a folder of sentence-transformers or Google, but no ensemble.
+            to embed, also a folder of sentence-transformers or Google, but no ensemble. An export embeds if
+            it was made with `--task embed`.
         task: None for predictions of the model's own task, "embed" for vectors of texts.
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "fp32" or "bf16"; "auto" is that of the fine-tuning, and
             fp32 to embed.
         engine: library that runs the model: "torch", "onnxruntime" or "openvino"; "auto" is the fastest one
-            that is installed, None is torch, or the library of an export. Vectors come from torch.
+            that is installed, None is torch, or the library of an export. To embed, it can be no other.
         revision: branch, tag or commit of a hub repository.
         exit: when a prediction is final: "patience:K", "confidence:P" or "learned:Q"; None after all steps.
         depth: number of steps of depth, with `exit` the largest; None for those of the model.
@@ -149,10 +151,9 @@ def pipeline(
         return Pipeline(load_task_model(source, options, revision=revision, exit_rule=rule))
     if task != "embed":
         raise InputError(f"task {task}: unknown; known: embed; leave it out for the model's own task")
-    _refuse({"engine": engine, "exit": exit, "depth": depth}, "only for predictions; leave it out to embed")
-    return load_embedding_pipeline(
-        source, device=device, precision=precision, revision=revision, pooling=pooling, normalize=normalize
-    )
+    _refuse({"exit": exit, "depth": depth}, "only for predictions; leave it out to embed")
+    options = EngineOptions(device, precision, engine)
+    return load_embedding_pipeline(source, options, revision=revision, pooling=pooling, normalize=normalize)
 
 
 def _refuse(arguments: Mapping[str, object], problem: str) -> None:

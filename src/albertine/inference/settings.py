@@ -183,6 +183,11 @@ class EmbedSettings(Settings):
     precision: PrecisionName = setting(
         "auto", "Precision of the matrix products; auto is fp32, bf16 is faster on some machines."
     )
+    engine: EngineName | None = setting(
+        None,
+        "Library that runs the model: that of an export's format, else torch; by default and with auto, "
+        "the only possible one.",
+    )
 
 
 @dataclass(frozen=True)

@@ -69,5 +69,10 @@ def last_step_angle(model: Model, strip: Strip, depth: int) -> float:
     with torch.no_grad():
         steps = islice(model.encoder.hidden_states(strip, depth=depth), 0, None, model.settings.inner_groups)
         before, after = deque(steps, maxlen=2)
-        cosines = torch.nn.functional.cosine_similarity(before.double(), after.double(), dim=1)
+    return mean_angle(before, after)
+
+
+def mean_angle(before: torch.Tensor, after: torch.Tensor) -> float:
+    """Return the mean angle in degrees between the hidden states of two steps, both [tokens, hidden]."""
+    cosines = torch.nn.functional.cosine_similarity(before.double(), after.double(), dim=1)
     return math.degrees(cosines.clamp(-1, 1).acos().mean().item())

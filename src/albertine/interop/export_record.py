@@ -26,12 +26,14 @@ class ExportRecord:
         precision: precision of its weights.
         in_steps: whether each block and head has a graph of its own.
         checksums: checksum of each of its files, by name; the first is the one to open.
+        embeds: whether it gives vectors of texts, in place of the predictions of a head.
     """
 
     to: ExportFormat
     precision: ExportPrecision
     in_steps: bool
     checksums: dict[str, str]
+    embeds: bool = False
 
     def write(self, folder: Path) -> None:
         """Write `export.json` into a folder."""

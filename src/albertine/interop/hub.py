@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from albertine.errors import InputError, WorkError, did_you_mean
-from albertine.interop.export_record import EXPORT_FILE, read_export_record
+from albertine.interop.export_record import EXPORT_FILE, ExportRecord, read_export_record
 from albertine.settings import MODEL_PRESETS
 from albertine.storage.cache import local_folder
 
@@ -21,10 +21,12 @@ _COMMON_FILES += ["special_tokens_map.json", "spiece.model", "vocab.txt"]
 # More of a checkpoint, with or without the weights.
 _SMALL_FILES = ["model.safetensors.index.json", "answerable.safetensors"]
 # Of sentence-transformers: its modules, most with a folder of their own.
-_SMALL_FILES += ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
-_SMALL_FILES += ["[0-9]_*/config.json"]
+_MODULE_FILES = ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
+_MODULE_FILES += ["[0-9]_*/config.json"]
+_SMALL_FILES += _MODULE_FILES
 _WEIGHT_FILES = ["model*.safetensors", "co_matching.safetensors", "exits.safetensors"]
-_WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
+_MODULE_WEIGHTS = ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
+_WEIGHT_FILES += _MODULE_WEIGHTS
 
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".onnx", ".data", ".h5")  # of any library
 
@@ -126,7 +128,8 @@ def _download(name: str, revision: str | None, *, weights: bool, can_be_export: 
         if is_export(folder):
             if not can_be_export:
                 refuse_export(folder, name)
-            _download_export(name, folder)
+            if _download_export(name, folder).embeds:
+                download(commit, *_MODULE_FILES, *_MODULE_WEIGHTS)
         elif weights:
             download(commit, *_SMALL_FILES, *_WEIGHT_FILES)
             if not any(folder.glob("model*.safetensors")):
@@ -136,8 +139,8 @@ def _download(name: str, revision: str | None, *, weights: bool, can_be_export: 
     return folder
 
 
-def _download_export(name: str, folder: Path) -> None:
-    """Download the files that the record of an export names, and no other format of the model."""
+def _download_export(name: str, folder: Path) -> ExportRecord:
+    """Download the files that the record of an export names, and no other format of the model; return it."""
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
@@ -153,6 +156,7 @@ def _download_export(name: str, folder: Path) -> None:
     record.check_files(
         folder, f"remove {cached_repository} to download it again, or upload the whole export of {name} again"
     )
+    return record
 
 
 @contextmanager

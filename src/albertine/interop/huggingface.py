@@ -267,6 +267,14 @@ def write_config(model: Model, folder: Path, tokenizer: Tokenizer | None = None)
     _write_config(config, folder, tokenizer, model.settings.max_length)
 
 
+def write_encoder_config(model: ModelSettings, folder: Path, tokenizer: Tokenizer) -> None:
+    """Write the config of an encoder without a head, and its tokenizer, into a folder."""
+    config = transformers_config(model, HeadSettings())
+    config["architectures"] = [f"{config['model_type'].capitalize()}Model"]
+    del config["albertine"]["head"]
+    _write_config(config, folder, tokenizer, model.max_length)
+
+
 def _write_config(
     config: Mapping[str, Any], folder: Path, tokenizer: Tokenizer | None, max_length: int
 ) -> None:

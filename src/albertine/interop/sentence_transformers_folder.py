@@ -26,9 +26,9 @@ from albertine.settings.schema import display_text, display_value
 from albertine.text.unicode_check import check_text
 
 MODULES_FILE = "modules.json"
-_OPTIONS_FILE = "config_sentence_transformers.json"
+OPTIONS_FILE = "config_sentence_transformers.json"
 # Of the model; early versions of the library named it for the kind of model.
-_LENGTH_FILES = ("sentence_bert_config.json", "sentence_albert_config.json")
+LENGTH_FILES = ("sentence_bert_config.json", "sentence_albert_config.json")
 _AGAIN = "get the file again"
 _MIN_LENGTH = 3  # [CLS], [SEP] and a token of the text
 _MAX_MODULES = 100
@@ -43,7 +43,7 @@ _POOLING_FLAGS: Mapping[str, PoolingMode] = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-_ACTIVATIONS: Mapping[str, ActivationName] = {
+ACTIVATIONS: Mapping[str, ActivationName] = {
     "torch.nn.modules.linear.Identity": "identity",
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.activation.ReLU": "relu",
@@ -100,7 +100,7 @@ def read_sentence_modules(folder: Path) -> SentenceModules:
                 f"{folder / MODULES_FILE}: module {display_text(name)} is not supported; supported: "
                 "Transformer, Pooling, Dense, Normalize, Dropout"
             )
-    prompt = _read_prompt(folder / _OPTIONS_FILE)
+    prompt = _read_prompt(folder / OPTIONS_FILE)
     if prompt and not includes_prompt:
         raise InputError(
             f"{others[0][1] / 'config.json'}: include_prompt = false with a default prompt is "
@@ -121,7 +121,7 @@ def read_sentence_modules(folder: Path) -> SentenceModules:
 
 def has_sentence_modules(folder: Path) -> bool:
     """Return whether a folder is one of sentence-transformers, even if its list of modules is missing."""
-    return (folder / MODULES_FILE).exists() or (folder / _OPTIONS_FILE).exists()
+    return (folder / MODULES_FILE).exists() or (folder / OPTIONS_FILE).exists()
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:
@@ -183,17 +183,17 @@ def _read_dense(folder: Path) -> DenseLayer:
     if _flag(file, config, "use_residual", default=False):
         raise InputError(f"{file}: use_residual is not supported; embed with sentence-transformers")
     activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise InputError(
             f"{file}: activation_function {display_value(activation)} is not supported; supported: "
-            f"{', '.join(_ACTIVATIONS)}"
+            f"{', '.join(ACTIVATIONS)}"
         )
     shape = [config.get("out_features"), config.get("in_features")]
     tensors, source = read_weights(folder)
     weight = _dense_tensor(tensors, "linear.weight", shape, source)
     has_bias = _flag(file, config, "bias", default=True)
     bias = _dense_tensor(tensors, "linear.bias", shape[:1], source) if has_bias else None
-    return DenseLayer(weight, bias, _ACTIVATIONS[activation])
+    return DenseLayer(weight, bias, ACTIVATIONS[activation])
 
 
 def _dense_tensor(tensors: Mapping[str, Tensor], name: str, shape: list[Any], source: Path) -> Tensor:
@@ -227,7 +227,7 @@ def _read_length(folder: Path) -> tuple[int | None, bool]:
     Newer versions of the library write the length into the options of the tokenizer.
     """
     file = next(
-        (folder / name for name in _LENGTH_FILES if (folder / name).exists()), folder / _LENGTH_FILES[0]
+        (folder / name for name in LENGTH_FILES if (folder / name).exists()), folder / LENGTH_FILES[0]
     )
     config = _optional_object(file)
     task = config.get("transformer_task")

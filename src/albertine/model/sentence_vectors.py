@@ -1,4 +1,4 @@
-"""A vector for each sequence of a strip, from the hidden states of its tokens: pooling, layers, length 1."""
+"""A vector for each sequence, from the hidden states of its tokens: pooling, layers, length 1."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +48,19 @@ class DenseLayer:
         return DenseLayer(self.weight.to(device), bias, self.activation)
 
 
+def finished(vectors: Tensor, layers: Sequence[DenseLayer | None], *, normalize: bool) -> Tensor:
+    """Return what becomes of pooled vectors, [sequences, size].
+
+    Args:
+        vectors: the pooled vectors, [sequences, modes * hidden].
+        layers: what is applied to them, in order; None divides them by their length.
+        normalize: whether to divide the result by its length.
+    """
+    for layer in layers:
+        vectors = unit_length(vectors) if layer is None else layer.to(vectors.device)(vectors)
+    return unit_length(vectors) if normalize else vectors
+
+
 def unit_length(vectors: Tensor) -> Tensor:
     """Return vectors divided by their length, [sequences, hidden]; a zero vector stays as it is."""
     return functional.normalize(vectors, dim=-1)
@@ -87,3 +100,35 @@ def _sums(values: Tensor, lengths: Tensor) -> Tensor:
     """Return the sum of the values of each sequence, [sequences, ...], from those of the tokens."""
     sequences = torch.arange(len(lengths), device=values.device).repeat_interleave(lengths)
     return values.new_zeros(len(lengths), *values.shape[1:]).index_add_(0, sequences, values)
+
+
+def pool_rows(hidden: Tensor, mask: Tensor, modes: Sequence[PoolingMode]) -> Tensor:
+    """Return a vector for each padded row, [rows, modes * hidden]; `pool` does the same on a strip.
+
+    Args:
+        hidden: hidden states, [rows, length, hidden].
+        mask: 0 at padding, 1 at tokens, [rows, length]; a row without tokens gives finite numbers.
+        modes: how to pool; the vectors of several modes are concatenated.
+    """
+    return torch.cat([_pool_rows(hidden, mask.bool(), mode) for mode in modes], 1)
+
+
+def _pool_rows(hidden: Tensor, is_token: Tensor, mode: PoolingMode) -> Tensor:
+    count = is_token.sum(1, keepdim=True)
+    numbers = is_token.long().cumsum(1) * is_token  # 1 at the first token of a row; 0 at padding
+    if mode == "max":
+        return hidden.masked_fill(~is_token[..., None], torch.finfo(hidden.dtype).min).amax(1)
+    # Also one token is a weighted sum: OpenVINO 2026.4 crashes where states are taken by an index.
+    weights: Tensor = is_token
+    divisor: Tensor = count
+    match mode:
+        case "cls":
+            weights, divisor = numbers == 1, torch.ones_like(count)
+        case "lasttoken":
+            weights, divisor = (numbers == count) & is_token, torch.ones_like(count)
+        case "mean_sqrt_len_tokens":
+            divisor = count.to(hidden.dtype).sqrt()
+        case "weightedmean":
+            weights, divisor = numbers, numbers.sum(1, keepdim=True)
+    summed = (hidden * weights[..., None].to(hidden.dtype)).sum(1)
+    return summed / divisor.to(hidden.dtype).clamp(min=1)

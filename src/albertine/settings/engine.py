@@ -1,6 +1,6 @@
 """Which engine runs a model: names, help text, and the options that loading a model takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from albertine.settings.export import ExportFormat
@@ -29,6 +29,10 @@ class EngineOptions:
     device: str = "auto"
     precision: str = "auto"
     engine: EngineName | None = None
+
+    def exact(self) -> "EngineOptions":
+        """Return the options with fp32 in place of "auto", for numbers that machines must agree on."""
+        return replace(self, precision="fp32") if self.precision == "auto" else self
 
 
 DEFAULT_OPTIONS = EngineOptions()

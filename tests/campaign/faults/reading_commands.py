@@ -136,6 +136,12 @@ READING_COMMANDS: tuple[ReadingCommand, ...] = (
         ("reviews.csv",),
         ("exported/model.onnx",),
     ),
+    ReadingCommand(
+        "embed exported-encoder --data reviews.csv --text review --out result.npy",
+        "exported-encoder",
+        ("reviews.csv",),
+        ("exported-encoder/model.onnx",),
+    ),
     *(
         [
             ReadingCommand(

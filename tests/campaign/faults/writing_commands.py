@@ -124,6 +124,7 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
             ("classify", "reviews.csv"),
             is_slow=True,
         ),
+        "export, embed": WritingCommand("export run --task embed --out out", ("run",), is_slow=True),
         **(
             {"export, web": WritingCommand("export classify --to web --out out", ("classify",), is_slow=True)}
             if CAN_EXPORT_WEB

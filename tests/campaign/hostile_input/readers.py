@@ -18,6 +18,7 @@ from tests.campaign.hostile_input.tensor_bundles import TENSOR_BUNDLE, correct_t
 from tests.campaign.hostile_input.text_files import PLAIN, RECORDS, compressed
 
 _CPU = "--device cpu"
+_EMBED_EXPORT = "embed exported-encoder --data reviews.csv --text review --out new.npy"
 _PREDICT = f"predict classify --data reviews.csv --out new.jsonl {_CPU}"
 _FILL_MASK = f"fill-mask run [MASK] --json {_CPU}"
 _CHECKPOINT = "run/checkpoints/step-00000006"
@@ -273,6 +274,10 @@ READERS: Mapping[str, Reader] = {
     ),
     "export": Reader(
         "exported/export.json", JSON, (_PREDICT.replace("classify", "exported"),), ("reviews.csv",), weight=2
+    ),
+    "encoder-export": Reader("exported-encoder/export.json", JSON, (_EMBED_EXPORT,), ("reviews.csv",)),
+    "encoder-export-modules": Reader(
+        "exported-encoder/modules.json", JSON, (_EMBED_EXPORT,), ("reviews.csv",)
     ),
     "export-config": Reader(
         "exported/config.json", JSON, (_PREDICT.replace("classify", "exported"),), ("reviews.csv",)

@@ -1,0 +1,77 @@
+"""`albertine export --task embed`: an encoder as a folder that gives vectors of texts in another library."""
+
+from pathlib import Path
+
+from albertine.atomic import atomic_folder
+from albertine.engines.conversion import check_convertible
+from albertine.engines.exported_folder import open_exported_encoder
+from albertine.export.accuracy import describe_scores
+from albertine.export.embedding_accuracy import EmbeddingJudge, create_embedding_judge
+from albertine.export.encoder_readme import write_encoder_readme
+from albertine.export.result import ExportResult, check_export, check_loss, write_record
+from albertine.export.settings import ExportSettings
+from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
+from albertine.interop.hub import locate_checkpoint
+from albertine.interop.huggingface import write_encoder_config
+from albertine.interop.load import load_encoder
+from albertine.interop.sentence_transformers_folder import SentenceModules
+from albertine.interop.write_sentence_modules import write_sentence_modules
+from albertine.model.model import Model
+from albertine.settings.engine import EngineOptions
+from albertine.text.tokenizer import Tokenizer
+
+
+def export_encoder(source: str | Path, out: Path, settings: ExportSettings, *, force: bool) -> ExportResult:
+    """Export the encoder of any model, verify it, and return what was exported; see `export`."""
+    check_export(out, settings, force=force)
+    modules = modules_of_folder(locate_checkpoint(source))
+    model = load_encoder(modules.model_folder)
+    check_convertible(model, str(source))
+    embed = make_embedding_pipeline(modules, model, EngineOptions("cpu", "fp32"))
+    judge = None
+    if settings.precision == "int8":
+        judge = create_embedding_judge(embed, settings, must_judge=not force)
+    with atomic_folder(out) as partial:
+        files = _write_fp32(model, modules, embed.tokenizer, partial, settings)
+        difference = _verify(model, modules, partial, out)
+        before = after = None
+        if settings.precision == "int8":
+            _quantize(files, partial, settings, judge)
+            if judge is not None and judge.has_labels:
+                before, after = judge.before(), judge.after(partial)
+                check_loss(before, after, out, force=force)
+        written = [partial / name for name in files if (partial / name).is_file()]
+        scores = "" if before is None or after is None else describe_scores(before, after)
+        write_encoder_readme(partial, out.resolve().name, modules, embed, settings, written, scores)
+        num_bytes = sum(file.stat().st_size for file in written)
+    return ExportResult(tuple(file.name for file in written), num_bytes, difference, before, after)
+
+
+def _write_fp32(
+    model: Model, modules: SentenceModules, tokenizer: Tokenizer, partial: Path, settings: ExportSettings
+) -> list[str]:
+    from albertine.engines.encoder_graph import encoder_graph  # needs optional libraries
+    from albertine.engines.model_files import write_graph
+
+    files = write_graph(encoder_graph(model, modules), partial, settings.to)
+    write_encoder_config(model.settings, partial, tokenizer)
+    write_sentence_modules(partial, modules, model.settings.hidden_size)
+    write_record(files, partial, settings, "fp32")
+    return files
+
+
+def _verify(model: Model, modules: SentenceModules, partial: Path, out: Path) -> float:
+    from albertine.engines.verify import verify_encoder
+
+    engine = open_exported_encoder(partial, EngineOptions("cpu", "fp32"))
+    return verify_encoder(model, modules, engine, out)
+
+
+def _quantize(
+    files: list[str], partial: Path, settings: ExportSettings, judge: EmbeddingJudge | None
+) -> None:
+    from albertine.export.int8 import quantize
+
+    calibration = judge.calibration_strips() if judge and settings.to == "openvino" else []
+    quantize(partial, settings.to, calibration, in_steps=False)
+    write_record(files, partial, settings, "int8")

@@ -1,0 +1,103 @@
+"""The README of an exported encoder: how to get vectors of texts from it, with Albertine and without."""
+
+import json
+import shlex
+from pathlib import Path
+
+from albertine.export.readme_code import code_without_albertine
+from albertine.export.settings import ExportSettings
+from albertine.inference.embedding import EmbeddingPipeline
+from albertine.interop.sentence_transformers_folder import SentenceModules
+from albertine.progress import format_bytes
+
+_TEMPLATE = """# {name}
+
+An ALBERT for {library} that gives vectors of texts. {files}, {size}, weights in {precision}.
+{scores}
+
+## With Albertine
+
+```sh
+albertine embed {quoted} --data sentences.txt --out vectors.npy
+```
+
+`albertine.pipeline({python_name}, task="embed")` in Python and `albertine serve` take this folder too.
+If it is on the Hugging Face hub, `OWNER/NAME` takes the place of the folder.
+
+## Without Albertine
+
+```python
+{code}
+```
+
+| input, int64 | shape | meaning |
+|---|---|---|
+| `input_ids` | [rows, length] | token ids; 0 at padding |
+| `attention_mask` | [rows, length] | 0 at padding, 1 at tokens |
+| `token_type_ids` | [rows, length] | 0 |
+
+| output | shape | meaning |
+|---|---|---|
+| `sentence_embedding` | [rows, {vector_size}] | the vector of each text: {pooling} |
+| `token_embeddings` | [rows, length, {hidden_size}] | the hidden state of each token |
+
+Texts have at most {max_length} tokens, with [CLS] and [SEP].{before}
+
+A row may hold several texts, so that less padding is computed. Number them in `attention_mask`:
+`1 1 1 2 2 0` are a text of three tokens, one of two, and padding. Tokens see only their own text. Then pool
+`token_embeddings` yourself, because `sentence_embedding` takes a row for one text.
+"""
+
+
+def write_encoder_readme(
+    folder: Path,
+    name: str,
+    modules: SentenceModules,
+    embed: EmbeddingPipeline,
+    settings: ExportSettings,
+    files: list[Path],
+    scores: str,
+) -> None:
+    """Write `README.md` into the folder of an exported encoder.
+
+    Args:
+        folder: the folder.
+        name: name of the export, the title.
+        modules: what becomes of the hidden states.
+        embed: gives the vectors of the source.
+        settings: format and precision.
+        files: files of the model.
+        scores: what int8 loses, in words; empty in fp32.
+    """
+    assert settings.to != "web"
+    text = _TEMPLATE.format(
+        name=name,
+        quoted=shlex.quote(name),
+        python_name=json.dumps(name),
+        library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",
+        files=", ".join(f"`{file.name}`" for file in files),
+        size=format_bytes(sum(file.stat().st_size for file in files)),
+        precision=settings.precision,
+        scores=f"\n{scores}\n" if scores else "",
+        code=code_without_albertine(settings.to, f"{modules.prompt}A fine film."),
+        vector_size=embed.hidden_size,
+        hidden_size=embed.engine.model_settings.hidden_size,
+        pooling=_pooling_in_words(modules),
+        max_length=embed.max_length,
+        before=_preparation_in_words(modules),
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def _pooling_in_words(modules: SentenceModules) -> str:
+    """Return how a vector is made from the hidden states of the tokens."""
+    parts = [f"{' and '.join(modules.poolings)} of its tokens, [CLS] and [SEP] included"]
+    parts += ["normalized" if layer is None else "a linear layer" for layer in modules.layers]
+    return ", ".join([*parts, *(["divided by its length"] if modules.normalize else [])])
+
+
+def _preparation_in_words(modules: SentenceModules) -> str:
+    """Return what is done with a text before it is tokenized."""
+    parts = [" Put each text in lower case first."] if modules.lower_case else []
+    parts += [f" Each text is preceded by {json.dumps(modules.prompt)}."] if modules.prompt else []
+    return "".join(parts)

@@ -1,0 +1,67 @@
+"""What all exports share: the checks before, the record of the files, the judgement of int8, the result."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from albertine import progress
+from albertine.atomic import refuse_existing_folder
+from albertine.checksums import file_checksum
+from albertine.engines.libraries import check_libraries
+from albertine.errors import InputError, WorkError
+from albertine.export.accuracy import Accuracy
+from albertine.export.settings import ExportSettings
+from albertine.interop.export_record import ExportRecord
+from albertine.settings.export import ExportPrecision
+
+MAX_LOSS = 1.0  # points of a score that a model in int8 may lose
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """What was exported.
+
+    Attributes:
+        files: names of the files of the model.
+        num_bytes: their size.
+        difference: largest difference of its logits in fp32 from those of the source, in units of the
+            largest logit if that is above 1.
+        before: scores of the source in fp32; None in fp32 or without data.
+        after: scores of the export in int8.
+    """
+
+    files: tuple[str, ...]
+    num_bytes: int
+    difference: float
+    before: Accuracy | None = None
+    after: Accuracy | None = None
+
+
+def check_export(out: Path, settings: ExportSettings, *, force: bool) -> None:
+    """Raise `InputError` if an export cannot be written to a folder."""
+    if force and settings.precision == "fp32":
+        raise InputError("--force: only int8 loses accuracy; leave it out")
+    refuse_existing_folder(out)
+    check_libraries(settings.to, settings.precision)
+
+
+def write_record(
+    files: list[str], folder: Path, settings: ExportSettings, precision: ExportPrecision
+) -> None:
+    """Write the record of an export, with the checksums of those of its files that exist."""
+    checksums = {name: file_checksum(folder / name) for name in files if (folder / name).is_file()}
+    ExportRecord(settings.to, precision, settings.in_steps, checksums, settings.embeds).write(folder)
+
+
+def check_loss(before: Accuracy, after: Accuracy, out: Path, *, force: bool) -> None:
+    """Raise `WorkError` if int8 loses more than `MAX_LOSS`; with `force`, only say so."""
+    loss = 100 * (before.score - after.score)
+    if loss <= MAX_LOSS:
+        return
+    if not math.isfinite(loss):
+        raise WorkError(f"{out}: the score is undefined on these {after.unit}; give others")
+    scores = f"{before.text} before, {after.text} after"
+    message = f"int8 loses {loss:.1f} points on {after.count:,} {after.unit}: {scores}"
+    if not force:
+        raise WorkError(f"{out}: {message}; nothing was written. --force keeps it, and fp32 loses nothing")
+    progress.print_message(f"{out}: {message}; kept because of --force")

@@ -1,0 +1,78 @@
+"""Writes what becomes of the hidden states of a model, in the layout of the library sentence-transformers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from albertine.interop.safetensors_file import write_tensors
+from albertine.interop.sentence_transformers_folder import (
+    ACTIVATIONS,
+    LENGTH_FILES,
+    MODULES_FILE,
+    OPTIONS_FILE,
+    SentenceModules,
+)
+from albertine.model.sentence_vectors import DenseLayer
+
+_PROMPT_NAME = "text"
+
+
+def write_sentence_modules(folder: Path, modules: SentenceModules, hidden_size: int) -> None:
+    """Write `modules.json` beside a model, and a folder for each module.
+
+    Args:
+        folder: folder of the model.
+        modules: the modules; `model_folder` is not used.
+        hidden_size: number of values of a hidden state.
+    """
+    modes = list(modules.poolings)
+    pooling = {"embedding_dimension": hidden_size, "pooling_mode": modes if len(modes) > 1 else modes[0]}
+    _write_module(folder, "1_Pooling", pooling)
+    names = ["Transformer", "Pooling"]
+    for layer in (*modules.layers, *([None] if modules.normalize else [])):
+        names.append("Normalize" if layer is None else "Dense")
+        name = f"{len(names) - 1}_{names[-1]}"
+        if layer is None:
+            _write_module(folder, name, {})
+        else:
+            _write_dense(folder, name, layer)
+    entries = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": f"{number}_{name}" if number else "",
+            "type": f"sentence_transformers.models.{name}",
+        }
+        for number, name in enumerate(names)
+    ]
+    _write_json(folder / MODULES_FILE, entries)
+    length = {} if modules.max_length is None else {"max_seq_length": modules.max_length}
+    _write_json(folder / LENGTH_FILES[0], length | {"do_lower_case": modules.lower_case})
+    if modules.prompt:
+        prompts = {"prompts": {_PROMPT_NAME: modules.prompt}, "default_prompt_name": _PROMPT_NAME}
+        _write_json(folder / OPTIONS_FILE, prompts)
+
+
+def _write_dense(folder: Path, name: str, layer: DenseLayer) -> None:
+    out_size, in_size = layer.weight.shape
+    activation = next(path for path, short in ACTIVATIONS.items() if short == layer.activation)
+    config = {
+        "in_features": in_size,
+        "out_features": out_size,
+        "bias": layer.bias is not None,
+        "activation_function": activation,
+    }
+    _write_module(folder, name, config)
+    tensors = {"linear.weight": layer.weight}
+    if layer.bias is not None:
+        tensors["linear.bias"] = layer.bias
+    write_tensors(tensors, folder / name / "model.safetensors")
+
+
+def _write_module(folder: Path, name: str, config: dict[str, Any]) -> None:
+    (folder / name).mkdir()
+    _write_json(folder / name / "config.json", config)
+
+
+def _write_json(file: Path, value: Any) -> None:
+    file.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
