@@ -9,7 +9,7 @@ The runs stay where they are: only the reports are copied.
 """
 
 import itertools
-import shutil
+import shlex
 import sys
 from pathlib import Path
 
@@ -27,7 +27,10 @@ def publish(out: Path, docs: Path, measured_on: str) -> list[ReportSummary]:
     for one in summaries:
         page = Path(one.page)
         for file in (page, page.with_suffix(".json")):
-            shutil.copyfile(out / CLAIMS_FOLDER / file, published / file)
+            text = (out / CLAIMS_FOLDER / file).read_text(encoding="utf-8")
+            # Where the runs were on this machine means nothing to others.
+            text = text.replace(f"--out {shlex.quote(str(out))}", "--out studies")
+            (published / file).write_text(text, encoding="utf-8")
     readme = docs / "README.md"
     rows = {_link(one): _row(one, measured_on) for one in summaries}
     readme.write_text(with_rows(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")

@@ -1,17 +1,24 @@
 """The pictures of the demo's report on the front page: `python tools/report_pictures.py albertine-demo`.
 
-It shows the top of the report of a finished demo in Chromium, in light and dark mode.
+They show what a finished demo has learned: the key figures, the scores and the first masked words of its
+report, in Chromium, in light and dark mode.
 """
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 FOLDER = Path(__file__).parent.parent / "docs"
 MAX_BYTES = 200_000  # of a picture, because each clone and each visit of the site loads it
-_WIDTH, _HEIGHT = 1000, 1360
+_WIDTH, _HEIGHT = 1000, 1450  # the last section is cut after its first examples
 _SCHEMES = {"dark": 0, "light": 1}  # values of Chromium's setting
+_SECTIONS = ("Fine-tuning", "Predictions for masked words")
+_SHOW_PART = """<script>
+for (const section of document.querySelectorAll("main > section"))
+  if (!%s.includes(section.querySelector("h2").innerText)) section.remove();
+</script></body>"""
 
 
 def main(demo: Path) -> str | None:
@@ -21,17 +28,23 @@ def main(demo: Path) -> str | None:
         return f"{report}: missing; give the folder of a finished demo"
     if browser is None:
         return "chromium: not found; install it"
-    for scheme, number in _SCHEMES.items():
-        picture = FOLDER / f"report-{scheme}.png"
-        command = [
-            *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-            *(f"--window-size={_WIDTH},{_HEIGHT}", f"--blink-settings=preferredColorScheme={number}"),
-            *(f"--screenshot={picture}", report.as_uri()),
-        ]
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-        size = picture.stat().st_size
-        if size > MAX_BYTES:
-            return f"{picture}: {size:,} bytes, more than {MAX_BYTES:,}; show less of the page"
+    text = report.read_text(encoding="utf-8")
+    if missing := [title for title in _SECTIONS if f"<h2>{title}" not in text]:
+        return f"{report}: has no section {missing[0]}"
+    with TemporaryDirectory() as folder:
+        part = Path(folder) / "part.html"
+        part.write_text(text.replace("</body>", _SHOW_PART % list(_SECTIONS)), encoding="utf-8")
+        for scheme, number in _SCHEMES.items():
+            picture = FOLDER / f"report-{scheme}.png"
+            command = [
+                *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+                *(f"--window-size={_WIDTH},{_HEIGHT}", f"--blink-settings=preferredColorScheme={number}"),
+                *(f"--screenshot={picture}", part.as_uri()),
+            ]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            size = picture.stat().st_size
+            if size > MAX_BYTES:
+                return f"{picture}: {size:,} bytes, more than {MAX_BYTES:,}; show less of the page"
     return None
 
 

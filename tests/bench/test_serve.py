@@ -16,6 +16,8 @@ from albertine.bench import serve
 from albertine.bench.load_client import send_from_callers
 from albertine.bench.settings import ServeBenchSettings
 from albertine.errors import WorkError
+from albertine.export.export import export
+from albertine.export.settings import ExportSettings
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
 
@@ -79,13 +81,17 @@ def test_quantiles() -> None:
     assert serve._quantile([7.0], 0.99) == 7.0
 
 
-def test_the_peer_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = ServeBenchSettings()
-    assert "type tag" in str(serve._missing_peer("tag", settings))
-    assert "--device cpu" in str(serve._missing_peer("classify", ServeBenchSettings(device="cuda")))
+def test_the_peer_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings, folder = ServeBenchSettings(), str(tmp_path)
+    assert "type tag" in str(serve._missing_peer(folder, "tag", settings))
+    assert "--device cpu" in str(serve._missing_peer(folder, "classify", ServeBenchSettings(device="cuda")))
+    for file, reason in (("export.json", "exported; name the checkpoint"), ("ensemble.json", "an ensemble")):
+        (tmp_path / file).write_text("{}")
+        assert reason in str(serve._missing_peer(folder, "classify", settings))
+        assert serve._missing_peer(folder, "classify", ServeBenchSettings(peer="runs/stars")) is None
     monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "fastapi" else object())
     reason = "fastapi not installed; run pip install fastapi transformers"
-    assert serve._missing_peer("classify", settings) == reason
+    assert serve._missing_peer(folder, "classify", settings) == reason
 
 
 @pytest.mark.slow
@@ -105,6 +111,20 @@ def test_both_servers_are_measured(checkpoint: Path, tmp_path: Path) -> None:
     for result in results:
         assert result["requests"] >= 1
         assert 0 < result["p50_ms"] <= result["p99_ms"]
+    measure_export(command, options, tmp_path)
     failed = subprocess.run([*command, str(tmp_path / "none")], capture_output=True, text=True, check=False)
     assert failed.returncode == 2
     assert failed.stderr.count("\n") == 1
+
+
+def measure_export(command: list[str], options: list[str], folder: Path) -> None:
+    """Measure the export of the model in a folder, first without the peer and then with it."""
+    export(folder / "model", folder / "exported", ExportSettings())
+    arguments = [*command, str(folder / "exported"), *options]
+    for peer, servers in (
+        ([], ["albertine"] * 3),
+        (["--peer", str(folder / "model")], ["albertine", "fastapi + transformers"] * 3),
+    ):
+        done = subprocess.run([*arguments, *peer], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert [result["server"] for result in json.loads(done.stdout)["results"]] == servers

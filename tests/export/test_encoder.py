@@ -19,6 +19,7 @@ from tests.conftest import made_up_sentences
 from tests.interop.test_sentence_transformers_folder import write_library_folder
 
 import albertine
+from albertine.checksums import file_checksum
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.deploy.endpoints import load_served_model
@@ -32,6 +33,8 @@ from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
 
 TEXTS = ["", "mi", *made_up_sentences(3, 30), " ".join(made_up_sentences(4, 9))]
+
+PROMPT = 'ren\'s "tas": '
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +52,7 @@ def sentence_model(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -
         library.Normalize(),
     )
     file = folder / "config_sentence_transformers.json"
-    prompts = {"prompts": {"query": "ren tas: "}, "default_prompt_name": "query"}
+    prompts = {"prompts": {"query": PROMPT}, "default_prompt_name": "query"}
     file.write_text(json.dumps(json.loads(file.read_text()) | prompts))
     return folder
 
@@ -102,7 +105,7 @@ def test_modules_of_the_library_are_exported(exported_modules: Path, sentence_mo
     np.testing.assert_allclose(vectors(exported_modules), expected, rtol=0, atol=1e-5)
     written, read = read_sentence_modules(exported_modules), read_sentence_modules(sentence_model)
     assert written.poolings == read.poolings == POOLING_MODES
-    assert (written.normalize, written.prompt) == (True, "ren tas: ")
+    assert (written.normalize, written.prompt) == (True, PROMPT)
     assert (written.max_length, written.lower_case) == (read.max_length, read.lower_case)
     for one, other in zip(written.layers, read.layers, strict=True):
         if one is None or other is None:
@@ -237,9 +240,29 @@ def remove_settings(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def remove_modules(folder: Path) -> None:
+    (folder / "modules.json").unlink()
+
+
+def change_pooling(folder: Path) -> None:
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+
+
+def forget_modules(folder: Path) -> None:
+    record = json.loads((folder / "export.json").read_text())
+    del record["checksums"]["modules.json"]
+    (folder / "export.json").write_text(json.dumps(record))
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
-    [(remove_config, "config.json: missing"), (remove_settings, "not the config of an export")],
+    [
+        (remove_config, "config.json: missing"),
+        (remove_modules, "modules.json: missing"),
+        (change_pooling, "config.json: damaged or changed"),
+        (forget_modules, "names no modules.json"),
+        (remove_settings, "not the config of an export"),
+    ],
 )
 def test_a_damaged_folder_gives_one_line(
     damage: Callable[[Path], None], message: str, encoder: Path, tmp_path: Path
@@ -247,6 +270,24 @@ def test_a_damaged_folder_gives_one_line(
     damage(shutil.copytree(encoder, tmp_path / "damaged"))
     with pytest.raises(InputError, match=message):
         vectors(tmp_path / "damaged")
+
+
+def test_a_model_that_claims_to_embed_gives_one_line(exported: Path, encoder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(encoder, tmp_path / "mixed")
+    shutil.copy(exported / "model.onnx", folder / "model.onnx")
+    record = json.loads((folder / "export.json").read_text())
+    record["checksums"]["model.onnx"] = file_checksum(folder / "model.onnx")
+    (folder / "export.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match="gives no hidden states of its config"):
+        vectors(folder)
+
+
+def test_texts_are_as_long_as_the_model_whatever_the_tokenizer_says(checkpoint: Path, tmp_path: Path) -> None:
+    source = shutil.copytree(checkpoint, tmp_path / "source")
+    file = source / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": 10}))
+    export(source, tmp_path / "out", ExportSettings(task="embed"))
+    np.testing.assert_allclose(vectors(tmp_path / "out"), vectors(source), rtol=0, atol=1e-5)
 
 
 def test_settings_in_python_are_checked() -> None:

@@ -85,9 +85,12 @@ def test_a_learned_exit(head: str, to: ExportFormat, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_deeper_than_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("changes", [{}, {"norm_first": True, "rotary": True}])
+def test_deeper_than_trained(
+    changes: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     progress.set_quiet(False)
-    model = make_model(SMALL, HEADS["classify"])
+    model = make_model(replace(SMALL, **changes), HEADS["classify"])
     engine = write_export(model, tmp_path / "export", "onnx", in_steps=True)
     assert set(check_exits(model, engine, ExitRule(depth=9))) == {9}
     (warning,) = capsys.readouterr().err.splitlines()  # once

@@ -162,7 +162,7 @@ def test_commands_that_need_weights_refuse_an_export(exported: Path, tmp_path: P
     commands = (("finetune", *task, "--out", tmp_path / "run"), ("convert", tmp_path / "new"), ("info",))
     for name, *options in commands:
         assert run(name, exported, *options) == 2
-        assert "an exported model, which can only predict" in capsys.readouterr().err.replace("\n", " ")
+        assert "an exported model, which cannot be changed" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_exits_depth_and_devices_are_refused(exported: Path) -> None:

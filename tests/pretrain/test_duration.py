@@ -48,6 +48,27 @@ def test_minutes_become_steps_that_a_resumed_run_keeps(
     assert f"finished at step {steps:,} of {steps:,}" in capsys.readouterr().err
 
 
+def test_minutes_choose_a_batch_and_measure_it(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measurements: list[int] = []
+
+    def seconds_per_token(trainer: Trainer, step: int, distributed: Distributed) -> float:
+        measurements.append(step)
+        return 60 * MINUTES / 60_000
+
+    monkeypatch.setattr(duration, "seconds_per_token", seconds_per_token)
+    in_minutes = with_train(
+        settings, steps=0, batch_tokens=0, minutes=MINUTES, micro_batch_tokens=8_192, evaluate_tokens=64
+    )
+    for _ in range(2):  # the second time, it is finished
+        pretrain(tmp_path / "run", in_minutes)
+        stored = read_settings_file(tmp_path / "run" / "settings.toml").values["train"]
+        assert stored["batch_tokens"] == 4_096
+        assert 10 <= int(stored["steps"]) <= 60_000 // 4_096
+        assert len(measurements) == 2  # with 8,192 tokens, and with the batch of the run
+
+
 def test_the_mean_speed_is_that_of_all_stages(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

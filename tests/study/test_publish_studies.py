@@ -26,7 +26,7 @@ def write_report(out: Path, claim: str, outcome: Outcome, needed: int | None = N
     summary = ReportSummary(
         claim, "It holds.", "paper", "minutes", outcome, 5, needed, [], [], "1", None, page
     )
-    (folder / page).write_text(f"<p>{claim} {outcome}</p>")
+    (folder / page).write_text(f"<p>{claim} {outcome}</p><code>albertine study --out {out}</code>")
     (folder / page).with_suffix(".json").write_text(json.dumps(asdict(summary)))
 
 
@@ -48,7 +48,9 @@ def test_published_reports_have_pages_and_rows(tmp_path: Path) -> None:
         "| [`table-5`](claims/table-5.minutes.html) | minutes | 5 | confirmed | It holds. | here |\n\n"
         "After the table.\n"
     )
-    assert (docs / "claims" / "table-5.minutes.html").read_text() == "<p>table-5 confirmed</p>"
+    assert (docs / "claims" / "table-5.minutes.html").read_text() == (
+        "<p>table-5 confirmed</p><code>albertine study --out studies</code>"
+    )
     assert json.loads((docs / "claims" / "n-grams.minutes.json").read_text())["outcome"] == "contradicted"
 
 

@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -21,11 +21,13 @@ from albertine.bench.load_client import HttpConnection, send_from_callers
 from albertine.bench.model import SST2_LENGTHS
 from albertine.bench.settings import ServeBenchSettings
 from albertine.errors import InputError, WorkError
+from albertine.interop.hub import is_ensemble, is_export, local_model, locate_model
 
 CALLERS = (1, 8, 64)
 _WARM_UP_SECONDS = 0.5
 _STOP_SECONDS = 15.0
-_TOLERANCE = 0.002  # of a probability, between both sides in fp32
+# Of a probability, between both sides: in fp32, and where Albertine's server computes in bf16 or int8.
+_TOLERANCE, _ROUNDED_TOLERANCE = 0.002, 0.1
 _PEER_TYPES = ("classify",)
 _PEER_PACKAGES = ("fastapi", "transformers")
 _TEXT = "the film was a fine story about an old house and two friends who never found their way home"
@@ -57,15 +59,19 @@ def measure_servers(model: str, settings: ServeBenchSettings) -> list[ServerLoad
     with ExitStack() as stack:
         command = [sys.executable, "-m", "albertine", "serve", model, "--port", "0", "--quiet"]
         command += ["--device", settings.device, "--precision", settings.precision]
-        ports = {"albertine": stack.enter_context(_server([*command, "--workers", str(settings.workers)]))}
-        endpoint = asyncio.run(_first_endpoint(ports["albertine"]))
-        if (reason := _missing_peer(endpoint["type"], settings)) is None:
-            peer = [sys.executable, "-m", "albertine.bench.peer_server", model]
+        command += ["--workers", str(settings.workers)]
+        command += [] if settings.engine is None else ["--engine", settings.engine]
+        ports = {"albertine": stack.enter_context(_server(command))}
+        info = asyncio.run(_info(ports["albertine"]))
+        endpoint = info["endpoints"][0]
+        if (reason := _missing_peer(model, endpoint["type"], settings)) is None:
+            peer = [sys.executable, "-m", "albertine.bench.peer_server", settings.peer or model]
             ports["fastapi + transformers"] = stack.enter_context(_server(peer))
         else:
             progress.print_message(f"without the peer: {reason}")
         bodies = _request_bodies(endpoint)
-        asyncio.run(_check_same_results(ports, endpoint["path"], bodies[0]))
+        tolerance = _TOLERANCE if info["model_dtype"] == "float32" else _ROUNDED_TOLERANCE
+        asyncio.run(_check_same_results(ports, endpoint["path"], bodies, tolerance))
         runs = [(callers, server) for callers in CALLERS for server in ports]
         return [
             _measure(server, ports[server], endpoint["path"], bodies, callers, settings.seconds)
@@ -73,12 +79,16 @@ def measure_servers(model: str, settings: ServeBenchSettings) -> list[ServerLoad
         ]
 
 
-def _missing_peer(type_name: str, settings: ServeBenchSettings) -> str | None:
-    """Return why there is no peer; None if there is one."""
+def _missing_peer(model: str, type_name: str, settings: ServeBenchSettings) -> str | None:
+    """Return why there is no peer for a model that a server has loaded; None if there is one."""
     if missing := [name for name in _PEER_PACKAGES if find_spec(name) is None]:
         return f"{' and '.join(missing)} not installed; run pip install {' '.join(_PEER_PACKAGES)}"
     if type_name not in _PEER_TYPES:
         return f"it serves classification models, and this one is of type {type_name}"
+    if settings.peer is None and is_ensemble(local_model(model)):
+        return "it serves one model, and this is an ensemble"
+    if settings.peer is None and is_export(locate_model(model)):
+        return "this model is exported; name the checkpoint that it was made from with --peer"
     if settings.device != "cpu":
         return "it computes on the CPU; use --device cpu"
     return None
@@ -106,12 +116,13 @@ def _server(command: Sequence[str]) -> Iterator[int]:
                 process.kill()
 
 
-async def _first_endpoint(port: int) -> dict[str, Any]:
-    """Return the description of a server's first endpoint."""
+async def _info(port: int) -> dict[str, Any]:
+    """Return the description of Albertine's server and its model; it has at least one endpoint to measure."""
     async with HttpConnection(port) as connection:
-        info = json.loads(await connection.get("/info"))
-    endpoint: dict[str, Any] = info["endpoints"][0]
-    return endpoint
+        info: dict[str, Any] = json.loads(await connection.get("/info"))
+    if not info["endpoints"]:
+        raise InputError("bench serve: this model only gives vectors of texts; name one that predicts")
+    return info
 
 
 def _request_bodies(endpoint: dict[str, Any]) -> list[bytes]:
@@ -130,17 +141,28 @@ def _request_bodies(endpoint: dict[str, Any]) -> list[bytes]:
     return bodies
 
 
-async def _check_same_results(ports: dict[str, int], path: str, body: bytes) -> None:
-    """Raise `WorkError` if the servers do not predict the same probabilities."""
-    responses = []
-    for port in ports.values():
-        async with HttpConnection(port) as connection:
-            responses.append(json.loads(await connection.post(path, body)))
-    first = responses[0].get("probabilities")
-    for response in responses[1:]:
-        differences = [abs(first[label] - response["probabilities"][label]) for label in first]
-        if max(differences) > _TOLERANCE:
-            raise WorkError(f"bench serve: probabilities differ by {max(differences):.2g}; report this")
+async def _check_same_results(
+    ports: Mapping[str, int], path: str, bodies: Sequence[bytes], tolerance: float
+) -> None:
+    """Raise `WorkError` if the servers do not predict the same probabilities, up to a tolerance."""
+    if len(ports) == 1:
+        return
+    ours, theirs = [await _all_probabilities(port, path, bodies) for port in ports.values()]
+    for first, second in zip(ours, theirs, strict=True):
+        if first.keys() != second.keys():
+            raise WorkError("bench serve: the servers predict other labels; --peer must be the same model")
+        difference = max(abs(first[label] - second[label]) for label in first)
+        if difference > tolerance:
+            raise WorkError(
+                f"bench serve: the probabilities of the servers differ by {difference:.2g}; --peer must be "
+                "the same model"
+            )
+
+
+async def _all_probabilities(port: int, path: str, bodies: Sequence[bytes]) -> list[dict[str, float]]:
+    """Return the probabilities that a server predicts for each request."""
+    async with HttpConnection(port) as connection:
+        return [json.loads(await connection.post(path, body))["probabilities"] for body in bodies]
 
 
 def _measure(

@@ -14,6 +14,7 @@ from albertine.settings import (
     Settings,
     setting,
 )
+from albertine.settings.engine import ENGINE_HELP, EngineName
 from albertine.text.settings import ReadingSettings
 
 
@@ -152,6 +153,10 @@ class ServeBenchSettings(Settings):
     workers: int = setting(1, "Worker processes of Albertine's server.", minimum=1, maximum=256)
     device: DeviceName = setting("cpu", "Device; the peer computes on the CPU.")
     precision: PrecisionName = setting("fp32", "Precision of Albertine's server; the peer computes in fp32.")
+    engine: EngineName | None = setting(None, ENGINE_HELP)
+    peer: str | None = setting(
+        None, "For an exported model: the checkpoint that it was made from, which the peer serves."
+    )
 
 
 @dataclass(frozen=True)

@@ -71,14 +71,16 @@ def export(
     """Export a model for ONNX Runtime, OpenVINO or web browsers, and verify the result.
 
     Weights are stored once, however many layers share them. `albertine predict`, `evaluate` and `serve` run
-    the new folder, as other programs do: its README.md says how. With --precision int8, the scores before and
+    the new folder, and `embed` and `serve` one with --task embed, as other programs do: its README.md says
+    how. With --precision int8, the scores before and
     after are compared, and a model that loses more than one point is not written. --to web writes a page that
     runs the model in the browser of its visitor; it needs Node.js.
 
     Example: albertine export judge --to openvino --precision int8 --data reviews.csv --out judge-int8
 
     Args:
-        source: A fine-tuned or pre-trained model: a run, the folder of a checkpoint, or a hub name.
+        source: A fine-tuned or pre-trained model: a run, the folder of a checkpoint, or a hub name; with
+            --task embed also a folder of sentence-transformers.
         out: A new folder.
         force: Keep a model in int8 whatever it loses.
     """

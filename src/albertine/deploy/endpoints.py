@@ -178,7 +178,7 @@ def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule |
     model = load_checkpoint(folder)
     if has_masked_head(model):
         _refuse_exits(source, exit_rule)
-        pipeline = make_fill_mask_pipeline(folder, model, options.exact())
+        pipeline = make_fill_mask_pipeline(folder, model, options.with_fp32_default())
         return _served_fill_mask(name, folder, pipeline)
     finetuned = finetuned_from_model(source, folder, model, options, exit_rule=exit_rule)
     return _served_task_model(name, finetuned)
@@ -198,7 +198,9 @@ def _served_export(
     _, head, _ = read_settings(folder)
     if head.kind in ("pretrain", "mlm"):
         _refuse_exits(source, exit_rule)
-        return _served_fill_mask(name, folder, exported_fill_mask_pipeline(source, folder, options.exact()))
+        return _served_fill_mask(
+            name, folder, exported_fill_mask_pipeline(source, folder, options.with_fp32_default())
+        )
     return _served_task_model(name, finetuned_from_export(source, folder, options, exit_rule=exit_rule))
 
 
@@ -206,7 +208,7 @@ def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> Se
     endpoints = _fill_mask_endpoints(pipeline)
     engine = pipeline.engine
     embedder = None
-    if isinstance(engine, TorchEngine):  # an export has no output of vectors
+    if isinstance(engine, TorchEngine):  # an export that predicts has no output of vectors
         embedder = Embedder(EmbeddingPipeline(engine, pipeline.tokenizer, modules_of_folder(folder)))
     by_path = {endpoint.path: endpoint for endpoint in endpoints}
     max_length = engine.model_settings.max_length

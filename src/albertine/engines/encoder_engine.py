@@ -9,6 +9,8 @@ from torch import Tensor
 
 from albertine.engines.exported_engine import MICRO_BATCH_TOKENS, Session, check_ids
 from albertine.engines.packed_rows import pack_rows
+from albertine.errors import InputError
+from albertine.interop.export_record import EXPORT_AGAIN
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
@@ -23,9 +25,11 @@ class ExportedEncoderEngine:
     Attributes:
         model_settings: settings of the encoder.
         name: name of the library and the precision in which it computes, for messages.
+        device: device of the hidden states, the CPU.
         micro_batch_tokens: number of tokens up to which callers fill a strip.
     """
 
+    device = torch.device("cpu")
     micro_batch_tokens = MICRO_BATCH_TOKENS
 
     def __init__(self, session: Session, model: ModelSettings, name: str):
@@ -41,7 +45,12 @@ class ExportedEncoderEngine:
         """Return the hidden states of the tokens of a strip, [tokens, hidden]."""
         check_ids(strip, self.model_settings)
         rows = pack_rows(strip)
-        states = torch.from_numpy(self.run_rows(rows.inputs)[TOKEN_EMBEDDINGS])
+        outputs = self.run_rows(rows.inputs)
+        if TOKEN_EMBEDDINGS not in outputs or outputs[TOKEN_EMBEDDINGS].shape[2:] != (
+            self.model_settings.hidden_size,
+        ):
+            raise InputError(f"the graph of the export gives no hidden states of its config; {EXPORT_AGAIN}")
+        states = torch.from_numpy(outputs[TOKEN_EMBEDDINGS])
         return states.flatten(0, 1).index_select(0, rows.token_indices)
 
     def hidden_at(self, strip: Strip, indices: Tensor) -> Tensor:

@@ -8,16 +8,16 @@ from albertine.engines.onnx_graph import graph_of_rows
 from albertine.interop.sentence_transformers_folder import SentenceModules
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel
-from albertine.model.sentence_vectors import finished, pool_rows
+from albertine.model.sentence_vectors import apply_layers, pool_rows
 
 
 class ExportedEncoder(nn.Module):
-    """An encoder, and what becomes of its hidden states, with the inputs and outputs of its export."""
+    """An encoder with the pooling and the layers that follow it, and the inputs and outputs of its export."""
 
     def __init__(self, model: Model, modules: SentenceModules):
         super().__init__()
         self.padded = PaddedModel(model)
-        self.modules_of_vectors = modules
+        self.sentence_modules = modules
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> dict[str, Tensor]:
         """Return the hidden states of the tokens, and the vector of each row of one sequence.
@@ -26,9 +26,9 @@ class ExportedEncoder(nn.Module):
         with a head; then only the hidden states have a meaning.
         """
         hidden = self.padded.hidden(input_ids, attention_mask, token_type_ids)
-        modules = self.modules_of_vectors
+        modules = self.sentence_modules
         vectors = pool_rows(hidden, attention_mask, modules.poolings)
-        vectors = finished(vectors, modules.layers, normalize=modules.normalize)
+        vectors = apply_layers(vectors, modules.layers, normalize=modules.normalize)
         return {TOKEN_EMBEDDINGS: hidden, SENTENCE_EMBEDDING: vectors}
 
 

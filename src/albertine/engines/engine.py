@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -57,6 +58,10 @@ class Engine(Protocol):
 
 class EncoderEngine(Protocol):
     """Runs an encoder alone, for vectors of texts; threads may share it."""
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the hidden states."""
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ FOLDER/model.xml, model.bin    for OpenVINO, or
 FOLDER/embed.onnx, ...         a graph for each block and head, see `step_files.py`
 FOLDER/config.json             settings of the model, as in a checkpoint
 FOLDER/tokenizer.json, ...     and the tokenizer and task card of the checkpoint
+FOLDER/modules.json, ...       with --task embed: pooling and layers, as in sentence-transformers
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from albertine.engines.step_files import step_files, step_graphs
 from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
 from albertine.interop.export_record import EXPORT_AGAIN, EXPORT_FILE, ExportRecord, read_export_record
+from albertine.interop.sentence_transformers_folder import MODULES_FILE
 from albertine.interop.transformers_config import (
     head_settings_from_config,
     label_names_from_config,
@@ -40,7 +42,7 @@ _LIBRARIES: dict[ExportFormat, str] = {
 
 
 @dataclass(frozen=True)
-class _Checked:
+class _CheckedExport:
     """An export whose files are complete, and how to open it.
 
     Attributes:
@@ -92,6 +94,8 @@ def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> Expor
 def open_exported_encoder(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> ExportedEncoderEngine:
     """Return an engine that runs an export with `--task embed`; see `open_export`."""
     checked = _check(folder, options)
+    if MODULES_FILE not in checked.record.checksums:
+        raise InputError(f"{folder / EXPORT_FILE}: names no {MODULES_FILE}; {EXPORT_AGAIN}")
     file = folder / "config.json"
     model = saved_model_settings(read_config(file), str(file))
     if model is None:
@@ -100,7 +104,7 @@ def open_exported_encoder(folder: Path, options: EngineOptions = DEFAULT_OPTIONS
     return ExportedEncoderEngine(session, model, checked.title)
 
 
-def _check(folder: Path, options: EngineOptions) -> _Checked:
+def _check(folder: Path, options: EngineOptions) -> _CheckedExport:
     """Return what an export is; raise `InputError` if it is damaged or cannot be run with these options."""
     record = read_export_record(folder)
     record.check_files(folder)
@@ -116,7 +120,7 @@ def _check(folder: Path, options: EngineOptions) -> _Checked:
         )
     dtype = choose_precision(options.precision if record.to == "openvino" else "fp32", torch.device("cpu"))
     file = folder / next(iter(record.checksums))
-    return _Checked(record, file, dtype, engine_title(record.to, record.precision, dtype))
+    return _CheckedExport(record, file, dtype, engine_title(record.to, record.precision, dtype))
 
 
 def require_cpu(device: str, what: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from albertine.engines.convergence import ConvergenceCheck
 from albertine.engines.exported_engine import Arrays, ExportedEngine, Session, check_ids
@@ -70,14 +71,20 @@ class SteppedEngine(ExportedEngine):
         return self.logits_of(self._after_steps(strip, depth), depth)
 
     def _last_step_angle(self, strip: Strip, depth: int) -> float:
-        """Return the mean angle in degrees by which the last of some steps turns the states of a strip."""
+        """Return the mean angle in degrees by which the last of some steps turns the states of a strip.
+
+        The norm of the output is in the graph of the head; here it has no weights.
+        """
         states = _States(self, strip, depth)
         before = after = np.empty(0)
         for _ in range(depth):
             before = after
             states.advance()
             after = states.rows_of(states.rows.token_indices)
-        return mean_angle(torch.from_numpy(before), torch.from_numpy(after))
+        tensors = [torch.from_numpy(states) for states in (before, after)]
+        if self._model.norm_first:
+            tensors = [functional.layer_norm(states, states.shape[1:]) for states in tensors]
+        return mean_angle(*tensors)
 
     def _after_steps(self, strip: Strip, depth: int) -> "_States":
         check_ids(strip, self._model)

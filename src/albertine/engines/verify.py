@@ -15,7 +15,7 @@ from albertine.errors import WorkError
 from albertine.interop.sentence_transformers_folder import SentenceModules
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel
-from albertine.model.sentence_vectors import finished, pool
+from albertine.model.sentence_vectors import apply_layers, pool
 from albertine.model.strip import Strip
 
 MAX_DIFFERENCE = 1e-4  # of logits, in units of the largest one if that is above 1
@@ -81,7 +81,9 @@ def verify_encoder(
     differences = []
     for strip in random_strips(model):
         hidden = model.encoder(strip)
-        vectors = finished(pool(hidden, strip, modules.poolings), modules.layers, normalize=modules.normalize)
+        vectors = apply_layers(
+            pool(hidden, strip, modules.poolings), modules.layers, normalize=modules.normalize
+        )
         ids, mask, segments = (values.numpy() for values in strip.to_padded())
         outputs = engine.run_rows({"input_ids": ids, "attention_mask": mask, "token_type_ids": segments})
         pairs = (

@@ -1,15 +1,14 @@
 """Judges an exported encoder in int8: whether it finds the same texts similar as its source."""
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from albertine.engines.encoder_engine import SENTENCE_EMBEDDING, ExportedEncoderEngine
 from albertine.errors import InputError
 from albertine.export.accuracy import (
     CALIBRATION_ROWS,
-    CALIBRATION_TOKENS,
     Accuracy,
     Judge,
     missing_data_message,
@@ -49,28 +48,52 @@ class EmbeddingJudge(Judge):
             )
 
     def calibration_strips(self) -> Sequence[Strip]:
-        """Return the first texts."""
-        samples = [example.samples[0] for example in self._source.encode(self._calibration)]
-        groups = longest_first_groups(samples, CALIBRATION_TOKENS)
-        return [strip_from_samples([samples[index] for index in group]) for group in groups]
+        """Return the first texts, one in each strip: the graph takes a row for one text."""
+        examples = self._source.encode(self._calibration)
+        return [strip_from_samples([example.samples[0]]) for example in examples]
 
     def before(self) -> Accuracy:
         """Return the score of the source, which is that of perfect agreement."""
         return Accuracy(1.0, "100.0", len(self._judged), "texts")
 
     def after(self, folder: Path) -> Accuracy:
-        """Return the agreement of the export, in the precision in which it is used by default."""
+        """Return the agreement of the export, in the precision in which it is used by default.
+
+        It is that of Albertine's vectors or of those of the graph, whichever is worse.
+        """
         exported = exported_embedding_pipeline(modules_of_folder(folder), EngineOptions("cpu"))
-        expected, actual = (_similarities(embed(self._judged)) for embed in (self._source, exported))
-        score = compute_metric("spearman", expected, actual, 1)
+        expected = _similarities(self._source(self._judged))
+        score = min(
+            compute_metric("spearman", expected, _similarities(vectors), 1)
+            for vectors in (exported(self._judged), _vectors_of_graph(exported, self._judged))
+        )
         text = f"rank correlation of the similarities of texts with those of the source {100 * score:.1f}"
         return Accuracy(score, text, len(self._judged), "texts")
 
     def _texts(self, source: str, count: int) -> list[str]:
         """Return the first different texts of a file."""
         errors = ReadErrors(skip=self._settings.on_error == "skip")
-        texts = dict.fromkeys(example.texts[0] for example in read_texts(source, self._settings, errors))
-        return list(islice(texts, count))
+        texts: dict[str, None] = {}
+        for example in read_texts(source, self._settings, errors):
+            texts[example.texts[0]] = None
+            if len(texts) == count:
+                break
+        return list(texts)
+
+
+def _vectors_of_graph(exported: EmbeddingPipeline, texts: Sequence[str]) -> Vectors:
+    """Return the vectors that the graph itself computes, with a text in each row."""
+    engine = exported.engine
+    assert isinstance(engine, ExportedEncoderEngine)
+    samples = [example.samples[0] for example in exported.encode(texts)]
+    vectors: list[Vectors | None] = [None] * len(samples)
+    for indices in longest_first_groups(samples, engine.micro_batch_tokens):
+        ids, mask, segments = strip_from_samples([samples[index] for index in indices]).to_padded()
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+        outputs = engine.run_rows({name: values.numpy() for name, values in inputs.items()})
+        for index, vector in zip(indices, outputs[SENTENCE_EMBEDDING], strict=True):
+            vectors[index] = vector
+    return np.stack([vector for vector in vectors if vector is not None])
 
 
 def _similarities(vectors: Vectors) -> Vectors:

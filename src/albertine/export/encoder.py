@@ -20,6 +20,8 @@ from albertine.model.model import Model
 from albertine.settings.engine import EngineOptions
 from albertine.text.tokenizer import Tokenizer
 
+_GRAPH_SUFFIXES = (".onnx", ".data", ".xml", ".bin")
+
 
 def export_encoder(source: str | Path, out: Path, settings: ExportSettings, *, force: bool) -> ExportResult:
     """Export the encoder of any model, verify it, and return what was exported; see `export`."""
@@ -40,11 +42,16 @@ def export_encoder(source: str | Path, out: Path, settings: ExportSettings, *, f
             if judge is not None and judge.has_labels:
                 before, after = judge.before(), judge.after(partial)
                 check_loss(before, after, out, force=force)
-        written = [partial / name for name in files if (partial / name).is_file()]
+        written = [file for file in map(partial.joinpath, files) if _is_graph(file)]
         scores = "" if before is None or after is None else describe_scores(before, after)
         write_encoder_readme(partial, out.resolve().name, modules, embed, settings, written, scores)
         num_bytes = sum(file.stat().st_size for file in written)
     return ExportResult(tuple(file.name for file in written), num_bytes, difference, before, after)
+
+
+def _is_graph(file: Path) -> bool:
+    """Return whether a file is one of the graph; one in int8 may have none for large weights."""
+    return file.suffix in _GRAPH_SUFFIXES and file.is_file()
 
 
 def _write_fp32(
@@ -55,7 +62,7 @@ def _write_fp32(
 
     files = write_graph(encoder_graph(model, modules), partial, settings.to)
     write_encoder_config(model.settings, partial, tokenizer)
-    write_sentence_modules(partial, modules, model.settings.hidden_size)
+    files += write_sentence_modules(partial, modules, model.settings)
     write_record(files, partial, settings, "fp32")
     return files
 

@@ -2,12 +2,14 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from albertine.export.readme_code import code_without_albertine
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import EmbeddingPipeline
 from albertine.interop.sentence_transformers_folder import SentenceModules
+from albertine.model.sentence_vectors import PoolingMode
 from albertine.progress import format_bytes
 
 _TEMPLATE = """# {name}
@@ -70,7 +72,8 @@ def write_encoder_readme(
         scores: what int8 loses, in words; empty in fp32.
     """
     assert settings.to != "web"
-    text = _TEMPLATE.format(
+    text = f"{modules.prompt}A fine film."
+    readme = _TEMPLATE.format(
         name=name,
         quoted=shlex.quote(name),
         python_name=json.dumps(name),
@@ -79,25 +82,40 @@ def write_encoder_readme(
         size=format_bytes(sum(file.stat().st_size for file in files)),
         precision=settings.precision,
         scores=f"\n{scores}\n" if scores else "",
-        code=code_without_albertine(settings.to, f"{modules.prompt}A fine film."),
+        code=code_without_albertine(
+            settings.to, text.lower() if modules.lower_case else text, embed.max_length
+        ),
         vector_size=embed.hidden_size,
         hidden_size=embed.engine.model_settings.hidden_size,
         pooling=_pooling_in_words(modules),
         max_length=embed.max_length,
         before=_preparation_in_words(modules),
     )
-    (folder / "README.md").write_text(text, encoding="utf-8")
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+
+
+_POOLINGS: Mapping[PoolingMode, str] = {
+    "cls": "the hidden state of [CLS]",
+    "lasttoken": "that of [SEP]",
+    "max": "the largest values of all tokens",
+    "mean": "the mean of all tokens",
+    "mean_sqrt_len_tokens": "the sum of all tokens, divided by the square root of their number",
+    "weightedmean": "the mean of all tokens, weighted by their position",
+}
 
 
 def _pooling_in_words(modules: SentenceModules) -> str:
     """Return how a vector is made from the hidden states of the tokens."""
-    parts = [f"{' and '.join(modules.poolings)} of its tokens, [CLS] and [SEP] included"]
-    parts += ["normalized" if layer is None else "a linear layer" for layer in modules.layers]
+    parts = [" and ".join(_POOLINGS[mode] for mode in modules.poolings)]
+    parts += ["divided by its length" if layer is None else "a linear layer" for layer in modules.layers]
     return ", ".join([*parts, *(["divided by its length"] if modules.normalize else [])])
 
 
 def _preparation_in_words(modules: SentenceModules) -> str:
     """Return what is done with a text before it is tokenized."""
-    parts = [" Put each text in lower case first."] if modules.lower_case else []
-    parts += [f" Each text is preceded by {json.dumps(modules.prompt)}."] if modules.prompt else []
+    prompt = json.dumps(modules.prompt, ensure_ascii=False)
+    parts = [f" Put {prompt} before each text."] if modules.prompt else []
+    parts += [" Then put it in lower case." if modules.prompt else " Put each text in lower case."] * (
+        modules.lower_case
+    )
     return "".join(parts)

@@ -24,8 +24,8 @@ class ExportResult:
     Attributes:
         files: names of the files of the model.
         num_bytes: their size.
-        difference: largest difference of its logits in fp32 from those of the source, in units of the
-            largest logit if that is above 1.
+        difference: largest difference of its outputs in fp32 from those of the source, in units of the
+            largest value if that is above 1.
         before: scores of the source in fp32; None in fp32 or without data.
         after: scores of the export in int8.
     """

@@ -80,7 +80,7 @@ class ExportSettings(DataSettings):
 
     def _check_embeds(self) -> None:
         """Raise `SettingError` if a setting has no use for vectors of texts."""
-        for name, plain in (("exits", False), ("corpus", None)):
+        for name, plain in (("exits", False), ("corpus", None), ("split", "dev"), ("text_pair", None)):
             value = getattr(self, name)
             if value != plain:
                 raise SettingError(name, value, "must not be set with task = embed", ("task",))

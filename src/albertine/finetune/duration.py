@@ -49,7 +49,7 @@ def with_measured_steps(
     trial = with_defaults(replace(settings, train=replace(settings.train, minutes=None)))
     trial = replace(trial, train=duration.trial_settings(trial.train))
     steps = distributed.broadcast(
-        distributed.run_on_main(lambda: next(filter(None, map(duration.stored_steps, runs)), None))
+        distributed.run_on_main(lambda: next(filter(None, map(_stored_steps, runs)), None))
     )
     if steps is None:
         with TemporaryDirectory() as folder, progress.quiet_output():
@@ -59,6 +59,10 @@ def with_measured_steps(
         steps = distributed.broadcast(_steps_that_fit(minutes, batch_size, every, data, token_seconds))
     train = replace(settings.train, minutes=None, steps=steps, batch_size=trial.train.batch_size)
     return replace(settings, train=train)
+
+
+def _stored_steps(run: Path) -> int | None:
+    return duration.stored_number(run, "steps")
 
 
 def _steps_that_fit(

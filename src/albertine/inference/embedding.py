@@ -24,8 +24,7 @@ from albertine.engines.engine import EncoderEngine, check_finite
 from albertine.engines.exported_folder import open_exported_encoder
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError
-from albertine.interop.export_record import read_export_record
-from albertine.interop.hub import is_export, locate_model
+from albertine.interop.hub import is_export, locate_encoder
 from albertine.interop.load import load_encoder
 from albertine.interop.sentence_transformers_folder import (
     SentenceModules,
@@ -33,7 +32,7 @@ from albertine.interop.sentence_transformers_folder import (
     read_sentence_modules,
 )
 from albertine.model.model import Model
-from albertine.model.sentence_vectors import PoolingMode, finished, pool
+from albertine.model.sentence_vectors import PoolingMode, apply_layers, pool
 from albertine.model.strip import Strip
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.tasks.encoding_counts import EncodingCounts
@@ -86,7 +85,7 @@ class EmbeddingPipeline:
         """
         self.engine, self.tokenizer = engine, tokenizer
         self._prompt, self._lower_case = modules.prompt, modules.lower_case
-        self._layers = modules.layers
+        self._layers = [None if layer is None else layer.to(engine.device) for layer in modules.layers]
         model_length = engine.model_settings.max_length
         self.max_length = min(modules.max_length or model_length, model_length)
         self.normalize = modules.normalize if normalize is None else normalize
@@ -197,7 +196,7 @@ class EmbeddingPipeline:
             hidden = self.engine.hidden_states(strip)
             vectors = pool(hidden, strip.to(hidden.device), modes)
         with torch.no_grad():
-            return finished(vectors, self._layers, normalize=normalize)
+            return apply_layers(vectors, self._layers, normalize=normalize)
 
     def _modes(self, pooling: Pooling | None) -> tuple[PoolingMode, ...]:
         """Return the modes of a pooling; None for those of the pipeline."""
@@ -231,14 +230,9 @@ def load_embedding_pipeline(
     normalize: bool | None = None,
 ) -> EmbeddingPipeline:
     """Load the encoder of a model to embed texts; see `pipeline`."""
-    folder = locate_model(source, revision)
+    folder = locate_encoder(source, revision)
     modules = modules_of_folder(folder)
     if is_export(folder):
-        if not read_export_record(folder).embeds:
-            raise InputError(
-                f"{source}: an export that predicts, and gives no vectors of texts; export the model again "
-                "with --task embed"
-            )
         return exported_embedding_pipeline(modules, options, pooling=pooling, normalize=normalize)
     if options.engine not in (None, "auto", "torch"):
         raise InputError(
@@ -266,7 +260,7 @@ def make_embedding_pipeline(
 ) -> EmbeddingPipeline:
     """Return a pipeline for a loaded model and the tokenizer of its folder; "auto" precision is fp32."""
     tokenizer = load_tokenizer(modules.model_folder, model.settings.vocab_size)
-    engine = prepare_torch_engine(model, options.device, options.exact().precision)
+    engine = prepare_torch_engine(model, options.device, options.with_fp32_default().precision)
     return EmbeddingPipeline(engine, tokenizer, modules, pooling=pooling, normalize=normalize)
 
 
@@ -278,6 +272,6 @@ def exported_embedding_pipeline(
     normalize: bool | None = None,
 ) -> EmbeddingPipeline:
     """Return a pipeline for an exported encoder; "auto" precision is fp32."""
-    engine = open_exported_encoder(modules.model_folder, options.exact())
+    engine = open_exported_encoder(modules.model_folder, options.with_fp32_default())
     tokenizer = load_tokenizer(modules.model_folder, engine.model_settings.vocab_size)
     return EmbeddingPipeline(engine, tokenizer, modules, pooling=pooling, normalize=normalize)

@@ -185,8 +185,7 @@ class EmbedSettings(Settings):
     )
     engine: EngineName | None = setting(
         None,
-        "Library that runs the model: that of an export's format, else torch; by default and with auto, "
-        "the only possible one.",
+        "Library that runs the model: for an export that of its format, which is the default, else torch.",
     )
 
 

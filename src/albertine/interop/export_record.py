@@ -14,7 +14,7 @@ from albertine.settings.export import ExportFormat, ExportPrecision
 EXPORT_FILE = "export.json"
 EXPORT_AGAIN = "export the model again, with albertine export"
 _FORMAT_NUMBER = 3  # of format 1, positions are wrong in OpenVINO; of 2, web exports have other inputs
-_FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+_FILE_NAME = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True)

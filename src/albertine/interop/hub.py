@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from albertine.errors import InputError, WorkError, did_you_mean
-from albertine.interop.export_record import EXPORT_FILE, ExportRecord, read_export_record
+from albertine.interop.export_record import EXPORT_FILE, read_export_record
 from albertine.settings import MODEL_PRESETS
 from albertine.storage.cache import local_folder
 
@@ -21,16 +22,16 @@ _COMMON_FILES += ["special_tokens_map.json", "spiece.model", "vocab.txt"]
 # More of a checkpoint, with or without the weights.
 _SMALL_FILES = ["model.safetensors.index.json", "answerable.safetensors"]
 # Of sentence-transformers: its modules, most with a folder of their own.
-_MODULE_FILES = ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
-_MODULE_FILES += ["[0-9]_*/config.json"]
-_SMALL_FILES += _MODULE_FILES
+_SMALL_FILES += ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
+_SMALL_FILES += ["[0-9]_*/config.json"]
 _WEIGHT_FILES = ["model*.safetensors", "co_matching.safetensors", "exits.safetensors"]
-_MODULE_WEIGHTS = ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
-_WEIGHT_FILES += _MODULE_WEIGHTS
+_WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
 
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".onnx", ".data", ".h5")  # of any library
 
 ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
+
+_Exports = Literal["none", "all", "encoders"]  # which exported models are taken
 
 _MAX_NAME_LENGTH = 96  # of OWNER/NAME, the limit of the hub
 
@@ -55,7 +56,7 @@ def refuse_export(folder: Path, source: str | Path) -> None:
     """Raise `InputError` if a folder, which the user named `source`, holds an exported model."""
     if is_export(folder):
         raise InputError(
-            f"{source}: an exported model, which can only predict; name the checkpoint that it was made from"
+            f"{source}: an exported model, which cannot be changed; name the checkpoint that it was made from"
         )
 
 
@@ -88,20 +89,35 @@ def locate_checkpoint(source: str | Path, revision: str | None = None, *, weight
         revision: branch, tag or commit of a hub repository.
         weights: whether to download the weights too.
     """
-    return _locate(source, revision, weights=weights, can_be_export=False)
+    return _locate(source, revision, weights=weights, exports="none")
 
 
 def locate_model(source: str | Path, revision: str | None = None) -> Path:
     """Return the folder of a checkpoint or of an exported model; see `locate_checkpoint`."""
-    return _locate(source, revision, weights=True, can_be_export=True)
+    return _locate(source, revision, weights=True, exports="all")
 
 
-def _locate(source: str | Path, revision: str | None, *, weights: bool, can_be_export: bool) -> Path:
+def locate_encoder(source: str | Path, revision: str | None = None) -> Path:
+    """Return the folder of a checkpoint or of an export with `--task embed`; see `locate_checkpoint`."""
+    return _locate(source, revision, weights=True, exports="encoders")
+
+
+def _check_export(folder: Path, source: str | Path, exports: _Exports) -> None:
+    """Raise `InputError` if a folder, which the user named `source`, holds an export of another kind."""
+    if exports == "none":
+        refuse_export(folder, source)
+    if exports == "encoders" and is_export(folder) and not read_export_record(folder).embeds:
+        raise InputError(
+            f"{source}: an export that predicts, and gives no vectors of texts; export the model again with "
+            "--task embed"
+        )
+
+
+def _locate(source: str | Path, revision: str | None, *, weights: bool, exports: _Exports) -> Path:
     local = local_model(source, weights=weights)
     if local.is_dir():
         refuse_ensemble(local)
-        if not can_be_export:
-            refuse_export(local, source)
+        _check_export(local, source, exports)
         return local
     if str(source) in MODEL_PRESETS:
         raise InputError(
@@ -109,13 +125,13 @@ def _locate(source: str | Path, revision: str | None, *, weights: bool, can_be_e
             f'(in Python, albertine.create("{source}") makes a model with fresh weights)'
         )
     if is_hub_name(str(source)) and not local.exists():
-        return _download(str(source), revision, weights=weights, can_be_export=can_be_export)
+        return _download(str(source), revision, weights=weights, exports=exports)
     raise InputError(
         f"{source}: neither a folder, a hub name nor a preset{did_you_mean(str(source), MODEL_PRESETS)}"
     )
 
 
-def _download(name: str, revision: str | None, *, weights: bool, can_be_export: bool) -> Path:
+def _download(name: str, revision: str | None, *, weights: bool, exports: _Exports) -> Path:
     """Return the folder of a hub repository in the cache, after downloading files that it lacks."""
     from huggingface_hub import snapshot_download
 
@@ -126,10 +142,8 @@ def _download(name: str, revision: str | None, *, weights: bool, can_be_export: 
         folder = download(revision)
         commit = folder.name  # from here on, so that all files are of one commit
         if is_export(folder):
-            if not can_be_export:
-                refuse_export(folder, name)
-            if _download_export(name, folder).embeds:
-                download(commit, *_MODULE_FILES, *_MODULE_WEIGHTS)
+            _check_export(folder, name, exports)
+            _download_export(name, folder)
         elif weights:
             download(commit, *_SMALL_FILES, *_WEIGHT_FILES)
             if not any(folder.glob("model*.safetensors")):
@@ -139,8 +153,8 @@ def _download(name: str, revision: str | None, *, weights: bool, can_be_export: 
     return folder
 
 
-def _download_export(name: str, folder: Path) -> ExportRecord:
-    """Download the files that the record of an export names, and no other format of the model; return it."""
+def _download_export(name: str, folder: Path) -> None:
+    """Download the files that the record of an export names, and no other format of the model."""
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
@@ -156,7 +170,6 @@ def _download_export(name: str, folder: Path) -> ExportRecord:
     record.check_files(
         folder, f"remove {cached_repository} to download it again, or upload the whole export of {name} again"
     )
-    return record
 
 
 @contextmanager

@@ -13,20 +13,25 @@ from albertine.interop.sentence_transformers_folder import (
     SentenceModules,
 )
 from albertine.model.sentence_vectors import DenseLayer
+from albertine.settings import ModelSettings
 
 _PROMPT_NAME = "text"
 
 
-def write_sentence_modules(folder: Path, modules: SentenceModules, hidden_size: int) -> None:
-    """Write `modules.json` beside a model, and a folder for each module.
+def write_sentence_modules(folder: Path, modules: SentenceModules, model: ModelSettings) -> list[str]:
+    """Write `modules.json` beside a model, and a folder for each module; return the names of all files.
 
     Args:
         folder: folder of the model.
         modules: the modules; `model_folder` is not used.
-        hidden_size: number of values of a hidden state.
+        model: settings of the model.
     """
+    before = set(folder.rglob("*"))
     modes = list(modules.poolings)
-    pooling = {"embedding_dimension": hidden_size, "pooling_mode": modes if len(modes) > 1 else modes[0]}
+    pooling = {
+        "embedding_dimension": model.hidden_size,
+        "pooling_mode": modes if len(modes) > 1 else modes[0],
+    }
     _write_module(folder, "1_Pooling", pooling)
     names = ["Transformer", "Pooling"]
     for layer in (*modules.layers, *([None] if modules.normalize else [])):
@@ -46,11 +51,15 @@ def write_sentence_modules(folder: Path, modules: SentenceModules, hidden_size: 
         for number, name in enumerate(names)
     ]
     _write_json(folder / MODULES_FILE, entries)
-    length = {} if modules.max_length is None else {"max_seq_length": modules.max_length}
-    _write_json(folder / LENGTH_FILES[0], length | {"do_lower_case": modules.lower_case})
+    # Without a length, a reader would take that of the tokenizer.
+    max_length = min(modules.max_length or model.max_length, model.max_length)
+    length = {"max_seq_length": max_length, "do_lower_case": modules.lower_case}
+    _write_json(folder / LENGTH_FILES[0], length)
     if modules.prompt:
         prompts = {"prompts": {_PROMPT_NAME: modules.prompt}, "default_prompt_name": _PROMPT_NAME}
         _write_json(folder / OPTIONS_FILE, prompts)
+    new = sorted(set(folder.rglob("*")) - before)
+    return [file.relative_to(folder).as_posix() for file in new if file.is_file()]
 
 
 def _write_dense(folder: Path, name: str, layer: DenseLayer) -> None:

@@ -48,16 +48,16 @@ class DenseLayer:
         return DenseLayer(self.weight.to(device), bias, self.activation)
 
 
-def finished(vectors: Tensor, layers: Sequence[DenseLayer | None], *, normalize: bool) -> Tensor:
-    """Return what becomes of pooled vectors, [sequences, size].
+def apply_layers(vectors: Tensor, layers: Sequence[DenseLayer | None], *, normalize: bool) -> Tensor:
+    """Return the output of layers for pooled vectors, [sequences, size].
 
     Args:
         vectors: the pooled vectors, [sequences, modes * hidden].
-        layers: what is applied to them, in order; None divides them by their length.
+        layers: the layers in order, on the device of the vectors; None divides them by their length.
         normalize: whether to divide the result by its length.
     """
     for layer in layers:
-        vectors = unit_length(vectors) if layer is None else layer.to(vectors.device)(vectors)
+        vectors = unit_length(vectors) if layer is None else layer(vectors)
     return unit_length(vectors) if normalize else vectors
 
 

@@ -24,7 +24,9 @@ class PlanSettings(PretrainSettings):
         'Devices, as in "8 x H100"; this measures this machine for about ten seconds.',
     )
     tokens: str | None = setting(
-        None, "Tokens to train on, as in 10B or 300M; by default train.steps x train.batch_tokens."
+        None,
+        "Tokens to train on, as in 10B or 300M; by default train.steps x train.batch_tokens, or 655M if "
+        "both are 0.",
     )
     finetune: str | None = setting(
         None, "Plan fine-tuning on this task in place of pre-training, with the paper's settings (Table 14)."

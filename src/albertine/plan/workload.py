@@ -13,14 +13,15 @@ from albertine.interop.hub import locate_checkpoint
 from albertine.interop.transformers_config import checkpoint_model_settings
 from albertine.model.cost import MASKED_FRACTION, count_flops, prediction_flops
 from albertine.model.model import Model
-from albertine.plan.settings import PlanSettings, parse_tokens
+from albertine.plan.settings import PlanSettings, parse_hardware, parse_tokens
 from albertine.pretrain.curriculum import CURRICULUM_KEYS, GROW, growing_depth
+from albertine.pretrain.default_length import fitting_batch_tokens
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import PRETRAIN_HEAD
 from albertine.settings import HeadSettings, ModelSettings, SettingError
 from albertine.tasks.registry import find_task
 from albertine.train.duration import check_has_steps
-from albertine.train.settings import PretrainTrainSettings
+from albertine.train.settings import DEFAULT_MAX_BATCH_TOKENS, DEFAULT_MAX_STEPS, PretrainTrainSettings
 
 _BACKWARD = 2  # a backward pass takes twice the operations of the forward pass
 
@@ -136,10 +137,19 @@ def _with_steps(settings: PlanSettings) -> PlanSettings:
     """Return the settings with the number of steps, length of samples and stages of depth of the run."""
     train, model, explicit_keys = settings.train, settings.model, settings.explicit_keys
     if settings.tokens is not None:
+        tokens = parse_tokens(settings.tokens)
+        batch_tokens = train.batch_tokens or fitting_batch_tokens(
+            settings, tokens, parse_hardware(settings.hardware)[0]
+        )
         # The warm-up of the settings may be longer than this run; it costs nothing of its own.
-        steps = math.ceil(parse_tokens(settings.tokens) / train.batch_tokens)
-        train = replace(train, steps=steps, minutes=None, warmup=None)
+        steps = math.ceil(tokens / batch_tokens)
+        train = replace(train, steps=steps, batch_tokens=batch_tokens, minutes=None, warmup=None)
     check_has_steps(train)
+    train = replace(
+        train,
+        steps=train.steps or DEFAULT_MAX_STEPS,
+        batch_tokens=train.batch_tokens or DEFAULT_MAX_BATCH_TOKENS,
+    )
     objective, curriculum = settings.objective, settings.curriculum
     if "objective.max_length" not in explicit_keys:
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))

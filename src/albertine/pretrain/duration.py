@@ -13,20 +13,21 @@ from albertine.device import default_micro_batch_tokens
 from albertine.model.model import Model
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.curriculum import CURRICULUM_KEYS
+from albertine.pretrain.default_length import fitting_batch_tokens
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
 from albertine.settings import ModelSettings
 from albertine.train import duration
 from albertine.train.distributed import Distributed
-from albertine.train.settings import PretrainTrainSettings
+from albertine.train.settings import DEFAULT_MAX_BATCH_TOKENS, PretrainTrainSettings
 from albertine.train.trainer import Trainer
 
 _MIN_TOKENS_BETWEEN_EVALUATIONS = 160_000
 
 
 def with_measured_steps(
-    run: Path,
     settings: PretrainSettings,
+    stored: tuple[int, int] | None,
     corpus: Corpus,
     init_model: Model | None,
     init_settings: ModelSettings | None,
@@ -35,26 +36,38 @@ def with_measured_steps(
     """Return settings with steps in place of minutes; a run that has begun keeps its steps.
 
     Args:
-        run: folder of the run.
         settings: requested settings.
+        stored: steps and tokens per batch of the run, if it has begun.
         corpus: the corpus.
         init_model: the model to start from; None for random weights, or if the run has begun.
         init_settings: model settings of the checkpoint to start from; None if there is none.
         distributed: the processes that train together.
     """
-    minutes = settings.train.minutes
+    minutes, train = settings.train.minutes, settings.train
     if minutes is None:
         return settings
-    duration.check_length(settings, settings.train)
-    steps = distributed.broadcast(distributed.run_on_main(lambda: duration.stored_steps(run)))
-    if steps is None:
-        trial = _trial_settings(settings, distributed)
+    duration.check_length(settings, train)
+    if stored is not None:
+        steps = stored[0]
+        train = replace(train, batch_tokens=train.batch_tokens or stored[1])
+        return replace(settings, train=_with_steps(train, steps))
+
+    def seconds_per_token(batch_tokens: int) -> float:
+        trial = _trial_settings(settings, batch_tokens, distributed)
         trial = resolved_settings(trial, corpus, init_settings, distributed.world_size)
         with TemporaryDirectory() as folder, progress.quiet_output():
             trainer = build_trainer(Path(folder), trial, corpus, init_model, distributed)
-            token_seconds = _mean_seconds_per_token(trainer, trial, distributed)
-        steps = distributed.broadcast(_steps_that_fit(minutes, settings.train, token_seconds))
-    return replace(settings, train=_with_steps(settings.train, steps))
+            seconds = _mean_seconds_per_token(trainer, trial, distributed)
+        return float(distributed.broadcast(seconds))
+
+    token_seconds = seconds_per_token(train.batch_tokens or DEFAULT_MAX_BATCH_TOKENS)
+    if not train.batch_tokens:
+        batch_tokens = fitting_batch_tokens(settings, 60 * minutes / token_seconds, distributed.world_size)
+        train = replace(train, batch_tokens=batch_tokens)
+        if batch_tokens < min(DEFAULT_MAX_BATCH_TOKENS, _largest_trial(settings, distributed)):
+            # A token of a smaller batch can take longer.
+            token_seconds = seconds_per_token(batch_tokens)
+    return replace(settings, train=_with_steps(train, _steps_that_fit(minutes, train, token_seconds)))
 
 
 def _with_steps(train: PretrainTrainSettings, steps: int) -> PretrainTrainSettings:
@@ -67,12 +80,19 @@ def _with_steps(train: PretrainTrainSettings, steps: int) -> PretrainTrainSettin
     return train if train.evaluate_every else replace(train, evaluate_every=every)
 
 
-def _trial_settings(settings: PretrainSettings, distributed: Distributed) -> PretrainSettings:
+def _trial_settings(
+    settings: PretrainSettings, batch_tokens: int, distributed: Distributed
+) -> PretrainSettings:
     """Return the settings of a trial, whose steps have at most one micro-batch in each process."""
-    train = duration.trial_settings(settings.train)
-    micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
-    largest = max(micro_batch_tokens, settings.longest_sample()) * distributed.world_size
-    return replace(settings, workers=0, train=replace(train, batch_tokens=min(train.batch_tokens, largest)))
+    batch_tokens = min(batch_tokens, _largest_trial(settings, distributed))
+    train = replace(duration.trial_settings(settings.train), batch_tokens=batch_tokens)
+    return replace(settings, workers=0, train=train)
+
+
+def _largest_trial(settings: PretrainSettings, distributed: Distributed) -> int:
+    """Return the tokens of one micro-batch in each process."""
+    micro_batch_tokens = settings.train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
+    return max(micro_batch_tokens, settings.longest_sample()) * distributed.world_size
 
 
 def _mean_seconds_per_token(trainer: Trainer, trial: PretrainSettings, distributed: Distributed) -> float:

@@ -7,6 +7,7 @@ from albertine import progress
 from albertine.corpus.corpus import open_corpus
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.curve_plot import CURVE_FILE, draw_curve
+from albertine.pretrain.default_length import describe_default_length, stored_length, with_stored_length
 from albertine.pretrain.duration import with_measured_steps
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import load_init_checkpoint, resolved_settings
@@ -51,8 +52,15 @@ def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
         stored_model_settings = _stored_model_settings(run, settings)
         init_model = None if stored_model_settings else load_init_checkpoint(settings.init_from, corpus)
         init_settings = stored_model_settings or (init_model.settings if init_model else None)
-        settings = with_measured_steps(run, settings, corpus, init_model, init_settings, distributed)
+        stored = None
+        if not (settings.train.steps and settings.train.batch_tokens):
+            stored = distributed.broadcast(distributed.run_on_main(lambda: stored_length(run)))
+        settings = with_stored_length(settings, stored)
+        has_length = settings.train.steps > 0 or settings.train.minutes is not None
+        settings = with_measured_steps(settings, stored, corpus, init_model, init_settings, distributed)
         settings = resolved_settings(settings, corpus, init_settings, distributed.world_size)
+        if not has_length and distributed.is_main:
+            progress.print_message(f"{run}: {describe_default_length(settings, corpus)}")
         lock = run_lock(run, settings, CHANGEABLE_SETTINGS, restart_wait_seconds(timeout_minutes))
         distributed.run_on_main(lambda: stack.enter_context(lock))
         trainer = build_trainer(run, settings, corpus, init_model, distributed)

@@ -17,6 +17,7 @@ from albertine.interop.load import load, load_masked_lm
 from albertine.model.model import Model, check_memory
 from albertine.model.strip_states import check_can_exit
 from albertine.pretrain.curriculum import GROW, growing_depth
+from albertine.pretrain.default_length import with_default_length
 from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import HeadSettings, ModelSettings
@@ -35,10 +36,10 @@ def resolved_settings(
 ) -> PretrainSettings:
     """Return the settings of a run, with all defaults that depend on other values filled in.
 
-    These are the architecture (that of the checkpoint), the vocabulary size, the maximum length of
-    samples, the stages of a growing depth, the learning rate and the warm-up. Raises `InputError` if the
-    vocabulary of the corpus, the samples or the curriculum do not fit the model, or if a batch cannot hold
-    a sample.
+    These are the length of the run, the architecture (that of the checkpoint), the vocabulary size, the
+    maximum length of samples, the stages of a growing depth, the learning rate and the warm-up. Raises
+    `InputError` if the vocabulary of the corpus, the samples or the curriculum do not fit the model, or if
+    a batch cannot hold a sample.
 
     Args:
         settings: requested settings; those in `settings.explicit_keys` are not changed.
@@ -47,6 +48,7 @@ def resolved_settings(
         world_size: number of processes that share a batch.
     """
     check_has_steps(settings.train)
+    settings = with_default_length(settings, corpus, world_size)
     model, explicit_keys = settings.model, settings.explicit_keys
     if init_model_settings is not None:
         model = model_from_checkpoint(init_model_settings, model, explicit_keys)

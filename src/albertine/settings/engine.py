@@ -30,7 +30,7 @@ class EngineOptions:
     precision: str = "auto"
     engine: EngineName | None = None
 
-    def exact(self) -> "EngineOptions":
+    def with_fp32_default(self) -> "EngineOptions":
         """Return the options with fp32 in place of "auto", for numbers that machines must agree on."""
         return replace(self, precision="fp32") if self.precision == "auto" else self
 

@@ -147,6 +147,11 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
         if own := _OWN_SETTINGS & source.keys:
             raise InputError(f"{name}: {min(own)}: a study sets it for all runs; remove it")
         settings = checked[arm] = build_settings(PretrainSettings, source)
+        for key in ("steps", "batch_tokens"):
+            if not getattr(settings.train, key):
+                raise InputError(
+                    f"{name}: train.{key} = 0: a study needs a number, so that arms can be compared"
+                )
         longest = settings.longest_sample()
         if longest > settings.model.max_length:
             raise InputError(

@@ -43,17 +43,20 @@ def check_has_steps(train: TrainerSettings) -> None:
         raise InputError(f"--train.minutes {train.minutes:g}: not possible here; give --train.steps")
 
 
-def stored_steps(run: Path) -> int | None:
-    """Return the number of steps of a run that has begun; None if it has not."""
+def stored_number(run: Path, key: str, settings_type: type[Settings] | None = None) -> int | None:
+    """Return "steps" or another number of the table `train` of a run that has begun; None if it has not.
+
+    Raise `InputError` if the number is missing, or the run is not one of `settings_type`.
+    """
     if not (run / SETTINGS_FILE).exists():
         return None
-    train = read_run_settings(run).values.get("train")
-    steps = train.get("steps") if isinstance(train, Mapping) else None
-    if not isinstance(steps, int) or steps < 1:
+    train = read_run_settings(run, settings_type).values.get("train")
+    number = train.get(key) if isinstance(train, Mapping) else None
+    if not isinstance(number, int) or number < 1:
         raise InputError(
-            f"{run / SETTINGS_FILE}: has no train.steps; restore the file, or give another --out"
+            f"{run / SETTINGS_FILE}: has no train.{key}; restore the file, or give another --out"
         )
-    return steps
+    return number
 
 
 def trial_settings(train: S) -> S:

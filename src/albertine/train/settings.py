@@ -9,6 +9,11 @@ from typing import Literal
 
 from albertine.settings import PrecisionName, SettingError, Settings, setting
 
+# Of a pre-training run for which the user sets no length.
+DEFAULT_EPOCHS = 40  # as often as BERT's pre-training read its text
+DEFAULT_MAX_STEPS, DEFAULT_MAX_BATCH_TOKENS = 20_000, 32_768
+_MIN_BATCH_TOKENS = 8
+
 LARGEST_EXACT_INTEGER = 1 << 53  # larger integers are not exact in fp64, nor in all readers of JSON
 
 OptimizerName = Literal["muon", "adamw", "bert-adam", "lamb"]
@@ -90,10 +95,18 @@ class TrainerSettings(Settings):
 class PretrainTrainSettings(TrainerSettings):
     """Training settings of a pre-training run."""
 
+    steps: int = setting(
+        0,
+        f"Number of optimizer steps; 0 reads the corpus {DEFAULT_EPOCHS} times, in at most "
+        f"{DEFAULT_MAX_STEPS:,} steps.",
+        minimum=0,
+        maximum=LARGEST_EXACT_INTEGER,
+    )
     batch_tokens: int = setting(
-        32_768,
-        "Number of tokens per step, over all micro-batches and processes.",
-        minimum=8,
+        0,
+        "Number of tokens per step, over all micro-batches and processes; 0 takes "
+        f"{DEFAULT_MAX_BATCH_TOKENS:,}, or if the steps are not set fewer for a small corpus or a short run.",
+        minimum=0,
         maximum=1_000_000_000,
     )
     evaluate_tokens: int | None = setting(
@@ -116,6 +129,16 @@ class PretrainTrainSettings(TrainerSettings):
         "Train the head after several steps of depth, at most 6, so that fine-tuned models can leave early; "
         "the loss of a step has a weight proportional to its depth.",
     )
+
+    def check(self) -> None:
+        """Raise `SettingError` if a batch is too small for any sample."""
+        super().check()
+        if 0 < self.batch_tokens < _MIN_BATCH_TOKENS:
+            raise SettingError(
+                "batch_tokens",
+                self.batch_tokens,
+                f"must be at least {_MIN_BATCH_TOKENS}, or 0 for the default",
+            )
 
     @property
     def evaluation_tokens(self) -> int:
