@@ -65,7 +65,7 @@ def write_encoder_readme(
     Args:
         folder: the folder.
         name: name of the export, the title.
-        modules: what becomes of the hidden states.
+        modules: pooling of the hidden states, and the layers after it.
         embed: gives the vectors of the source.
         settings: format and precision.
         files: files of the model.

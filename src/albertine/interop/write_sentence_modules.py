@@ -1,4 +1,4 @@
-"""Writes what becomes of the hidden states of a model, in the layout of the library sentence-transformers."""
+"""Writes pooling and layers that follow a model, in the layout of the library sentence-transformers."""
 
 import json
 from pathlib import Path
