@@ -61,11 +61,13 @@ def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     points = {point["setting"]: point for point in result["points"]}
     full = points["full depth"]
-    assert (full["mean_depth"], full["flops"], full["time"]) == (4, 1, 1)
+    assert (full["mean_depth"], full["flops"]["value"], full["time"]["value"]) == (4, 1, 1)
     assert full["padded_time"] > 0
     assert points["--depth 2"]["padded_time"] is None
     assert points["nothing exits"]["score"] == full["score"]
-    assert points["nothing exits"]["flops"] > 1
+    assert points["nothing exits"]["flops"]["value"] > 1
+    for point in points.values():
+        assert point["time"]["low"] <= point["time"]["value"] <= point["time"]["high"]
     recommended = points[result["recommended"]]
     assert recommended["difference"]["mean"] >= -0.005
     assert list(result["score_by_depth"]) == ["1", "2", "3", "4"]

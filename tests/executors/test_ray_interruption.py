@@ -64,6 +64,8 @@ def test_a_signal_ends_the_command_and_its_cluster(
     command = start(tmp_path / "world", LONG)
     processes = wait_until_jobs_run(command, tmp_path / "world")
     assert len(processes) >= 3
+    # A signal to the group of the command must reach none of them: without a raylet, Ray ends the command.
+    assert command.pid not in {os.getpgid(process.pid) for process in processes}
     assert len(cluster_folders(command)) == 1
     (os.killpg if whole_group else os.kill)(command.pid, number)
     output, errors = command.communicate(timeout=120)

@@ -24,10 +24,12 @@ from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.ensemble_model import create_ensemble, write_ensemble
 from albertine.inference.evaluate import evaluate
-from albertine.inference.exit_curve import ExitPoint, measure_exits, recommended_point
+from albertine.inference.exit_curve import ExitCurve, cautious_point, measure_exits, recommended_point
+from albertine.inference.exit_points import ExitPoint
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import Pipeline, pipeline
 from albertine.inference.settings import EvaluateSettings
+from albertine.inference.show_exit_curve import exit_advice
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings, SettingError
@@ -35,6 +37,7 @@ from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
 from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
+from albertine.tasks.metrics.intervals import Estimate, ratio_estimate
 from albertine.text.tokenizer import load_tokenizer
 
 DEEP = replace(MODEL, layers=5)
@@ -393,20 +396,62 @@ def test_the_curve_of_a_model(
         arguments = [] if setting == "full depth" else setting.split()
         assert run_command(app, [*common, *arguments, "--json"]) == 0
         (result,) = json.loads(capsys.readouterr().out)["results"]
-        assert point["score"] == pytest.approx(result["primary_metric"])
+        assert point["score"]["value"] == pytest.approx(result["primary_metric"])
         assert point["mean_depth"] == pytest.approx(result["mean_depth"] or 5)
-        assert point["low"] <= point["score"] <= point["high"]
-    full, recommended = points["full depth"], points[curve["recommended"]]
-    assert recommended["score"] >= full["score"] - 0.03
+        for name in ("score", "difference", "flops", "time"):
+            assert point[name]["low"] <= point[name]["value"] <= point[name]["high"]
+        difference = point["score"]["value"] - points["full depth"]["score"]["value"]
+        assert point["difference"]["value"] == pytest.approx(difference)
+    recommended, cautious = points[curve["recommended"]], points[curve["cautious"]]
+    assert recommended["difference"]["value"] >= -0.03
+    assert cautious["difference"]["low"] >= -0.03
     for point in points.values():
-        if point["score"] >= full["score"] - 0.03:
-            assert recommended["flops"] <= point["flops"]
-    assert 1 / 5 < points["--depth 2"]["flops"] / full["flops"] < 2 / 5  # the last step is a cheap one
+        if point["difference"]["value"] >= -0.03:
+            assert recommended["flops"]["value"] <= point["flops"]["value"]
+    for name in ("flops", "time"):
+        assert points["full depth"][name] == {"value": 1, "low": 1, "high": 1}
+    assert 1 / 5 < points["--depth 2"]["flops"]["value"] < 2 / 5  # the last step is a cheap one
     assert picture.read_text().lstrip().startswith("<?xml")
     assert run_command(app, [*common, *options]) == 2
     assert "curve.svg: exists already" in capsys.readouterr().err
     assert run_command(app, [*common, "--exits", "all"]) == 0
     assert "recommended, within 0.5 points of full depth: " in capsys.readouterr().out
+
+
+def test_a_recommendation_that_chance_explains_says_so() -> None:
+    def point(setting: str, difference: Estimate, flops: float) -> ExitPoint:
+        cost = Estimate(flops, flops, flops)
+        return ExitPoint(setting, Estimate(0.9, 0.8, 1), difference, 1.0, cost, cost, 1.0)
+
+    full = point("full depth", Estimate(0, 0, 0), 1)
+    early = point("--depth 2", Estimate(-0.002, -0.021, 0.02), 0.5)
+    curve = ExitCurve("model", "sst-2", "dev", 60, 0.5, "--depth 2", "full depth", (full, early))
+    assert exit_advice(curve).splitlines() == [
+        "recommended, within 0.5 points of full depth: --depth 2",
+        "measured on so few examples, it may lose up to 2.1 points; within 0.5 points with its whole "
+        "interval: full depth",
+    ]
+    assert "may lose" not in exit_advice(replace(curve, cautious="--depth 2"))
+
+
+def test_one_example_has_no_curve(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_csv(tmp_path / "one.csv", reviews(2, 1))
+    common = ["evaluate", str(classifier), "--data", str(data), "--text", "review", "--label", "stars"]
+    assert run_command(app, [*common, "--exits", "all"]) == 2
+    assert "exits are compared on two examples at least" in capsys.readouterr().err
+
+
+def test_the_interval_of_a_ratio_covers_the_true_one_in_most_samples() -> None:
+    generator, covered = torch.Generator().manual_seed(1), 0
+    for _ in range(400):
+        full = 1 + torch.rand(10, generator=generator)
+        part = full * (0.6 + 0.1 * torch.randn(10, generator=generator))
+        estimate = ratio_estimate(part.tolist(), full.tolist())
+        assert estimate.value == pytest.approx(float(part.sum() / full.sum()), rel=1e-5)
+        covered += estimate.low <= 0.6 <= estimate.high
+    assert 0.92 < covered / 400 < 0.98
 
 
 def test_the_curve_of_numbers_has_no_confidence(regressor: Path, curve_data: Path) -> None:
@@ -418,13 +463,24 @@ def test_the_curve_of_numbers_has_no_confidence(regressor: Path, curve_data: Pat
 
 
 def test_the_cheapest_setting_within_the_tolerance_is_recommended() -> None:
-    def point(setting: str, score: float, flops: float) -> ExitPoint:
-        return ExitPoint(setting, score, score, score, 1.0, flops, 1.0)
+    def point(setting: str, difference: float, low: float, flops: float) -> ExitPoint:
+        cost = Estimate(flops, flops, flops)
+        score = Estimate(0.9 + difference, 0.0, 1.0)
+        return ExitPoint(setting, score, Estimate(difference, low, 0.1), 1.0, cost, cost, 1.0)
 
-    points = [point("full depth", 0.9, 10), point("a", 0.896, 5), point("b", 0.897, 5), point("c", 0.8, 1)]
-    assert recommended_point(points, 0.5).setting == "b"
-    assert recommended_point(points, 10.1).setting == "c"
-    assert recommended_point(points, 0).setting == "full depth"
+    points = [
+        point("full depth", 0, 0, 1),
+        point("a", -0.004, -0.004, 0.5),
+        point("b", -0.003, -0.01, 0.5),
+        point("c", -0.1, -0.2, 0.1),
+    ]
+    assert [recommended_point(points, tolerance).setting for tolerance in (0, 0.5, 10.1)] == [
+        "full depth",
+        "b",
+        "c",
+    ]
+    chosen = [cautious_point(points, tolerance).setting for tolerance in (0, 0.5, 1.1, 21)]
+    assert chosen == ["full depth", "a", "b", "c"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
@@ -21,7 +21,8 @@ from albertine.file_lock import file_lock
 from albertine.finetune.finetune import finetune
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneSettings
-from albertine.inference.exit_curve import FULL_DEPTH, ExitPoint, exit_rules, measure_points
+from albertine.inference.exit_curve import exit_rules
+from albertine.inference.exit_points import FULL_DEPTH, ExitPoint, measure_points
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import save_folder
@@ -29,12 +30,13 @@ from albertine.interop.load import load
 from albertine.model.heads import ClassificationHead
 from albertine.model.model import Model
 from albertine.model.strip_states import check_can_exit
-from albertine.paired_statistics import PairedDifference, paired_difference
+from albertine.paired_statistics import PairedDifference, half_width, paired_difference
 from albertine.settings import build_settings, read_settings_file, settings_to_toml
 from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.stored_results import StoredResults
 from albertine.tasks.examples import Example
+from albertine.tasks.metrics.intervals import Estimate
 from albertine.tasks.sequences import strip_from_samples
 from albertine.text.tokenizer import load_tokenizer
 
@@ -52,8 +54,8 @@ class ExitBenchPoint:
         score: primary metric of the task.
         difference: difference of the score from that of full depth.
         mean_depth: number of steps of depth.
-        flops: FLOPs relative to full depth.
-        time: time relative to full depth.
+        flops: FLOPs relative to full depth, with the interval over the seeds.
+        time: time relative to full depth, with the interval over the seeds.
         padded_time: time in padded batches, relative to full depth in a strip; None if not measured.
     """
 
@@ -61,8 +63,8 @@ class ExitBenchPoint:
     score: float
     difference: PairedDifference
     mean_depth: float
-    flops: float
-    time: float
+    flops: Estimate
+    time: Estimate
     padded_time: float | None
 
 
@@ -215,13 +217,15 @@ class _Bench:
         points = tuple(_mean_point(index, seeds) for index in range(len(seeds[0][WITH_EXITS].points)))
         within = [point for point in points if point.difference.mean >= -self._settings.tolerance / 100]
         layers = self._model.settings.layers
-        full_scores = [[seed[kind].points[0].score for seed in seeds] for kind in (WITH_EXITS, WITHOUT_EXITS)]
+        full_scores = [
+            [seed[kind].points[0].score.value for seed in seeds] for kind in (WITH_EXITS, WITHOUT_EXITS)
+        ]
         return ExitBench(
             seeds[0][WITH_EXITS].task,
             max(seed[WITH_EXITS].num_examples for seed in seeds),
             self._settings.examples_at_a_time,
             layers,
-            min(within, key=lambda point: point.flops).setting,
+            min(within, key=lambda point: point.flops.value).setting,
             points,
             {depth: _scores_at(depth, layers, seeds) for depth in range(1, layers + 1)},
             paired_difference(*full_scores),
@@ -231,7 +235,7 @@ class _Bench:
 def _mean_point(index: int, seeds: Sequence[_SeedResult]) -> ExitBenchPoint:
     """Return the means over the seeds of one setting, by its place among those of the run with exits."""
     points, full = ([seed[WITH_EXITS].points[place] for seed in seeds] for place in (index, 0))
-    name, pairs = points[0].setting, list(zip(points, full, strict=True))
+    name, scores = points[0].setting, [point.score.value for point in points]
     padded = [
         seed[WITH_EXITS].padded_seconds[name] / whole.seconds
         for seed, whole in zip(seeds, full, strict=True)
@@ -239,13 +243,22 @@ def _mean_point(index: int, seeds: Sequence[_SeedResult]) -> ExitBenchPoint:
     ]
     return ExitBenchPoint(
         name,
-        fmean(point.score for point in points),
-        paired_difference([point.score for point in points], [whole.score for whole in full]),
+        fmean(scores),
+        paired_difference(scores, [whole.score.value for whole in full]),
         fmean(point.mean_depth for point in points),
-        fmean(point.flops / whole.flops for point, whole in pairs),
-        fmean(point.seconds / whole.seconds for point, whole in pairs),
+        _over_seeds([point.flops for point in points]),
+        _over_seeds([point.time for point in points]),
         fmean(padded) if padded else None,
     )
+
+
+def _over_seeds(estimates: Sequence[Estimate]) -> Estimate:
+    """Return the mean over the seeds with its interval; that of the examples, if there is one seed."""
+    if len(estimates) == 1:
+        return estimates[0]
+    values = [estimate.value for estimate in estimates]
+    mean, half = fmean(values), half_width(stdev(values), len(values))
+    return Estimate(mean, mean - half, mean + half)
 
 
 def _scores_at(
@@ -255,7 +268,7 @@ def _scores_at(
 
     def mean(kind: str, setting: str) -> float | None:
         points = [point for seed in seeds if kind in seed for point in seed[kind].points]
-        scores = [point.score for point in points if point.setting == setting]
+        scores = [point.score.value for point in points if point.setting == setting]
         return fmean(scores) if scores else None
 
     setting = FULL_DEPTH if depth == layers else f"--depth {depth}"

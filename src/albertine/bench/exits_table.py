@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 from albertine import progress
 from albertine.bench.exits import ExitBench
+from albertine.inference.show_exit_curve import margin_text
 from albertine.paired_statistics import PairedDifference
 from albertine.tasks.metrics.display import result_table
 
@@ -29,8 +30,8 @@ def show_exits(result: ExitBench, *, as_json: bool) -> None:
             f"{100 * point.score:.2f}",
             _interval(point.difference),
             f"{point.mean_depth:.2f}",
-            f"{100 * point.flops:.0f}%",
-            f"{100 * point.time:.0f}%",
+            margin_text(point.flops),
+            margin_text(point.time),
             "" if point.padded_time is None else f"{100 * point.padded_time:.0f}%",
         )
     console.print(table)

@@ -30,6 +30,18 @@ _SETTLE_SECONDS = 0.3
 _STOP_SECONDS = 60.0  # until a stopped job is killed; a training run writes a checkpoint in this time
 _CONNECT_SECONDS = 5.0
 
+_starts_cluster = threading.Event()  # while processes of a cluster are started
+
+
+def _leave_group() -> None:
+    """Put a new process of a cluster into a group of its own, which signals to the command do not reach."""
+    if _starts_cluster.is_set():
+        os.setpgid(0, 0)
+
+
+# Ray has no option for it. A signal that ends a raylet at once also ends the command, before it can clean up.
+os.register_at_fork(after_in_child=_leave_group)
+
 # Read when Ray is imported, and by the processes that it starts: send no statistics to its authors; print no
 # messages of the cluster on standard output, where results are; give workers the priority of the command.
 _ENVIRONMENT = {
@@ -223,8 +235,8 @@ class RayCluster:
 
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         address = running_cluster()
-        # A signal during the start would leave processes; those of a new cluster must not get Ctrl-C.
-        with block_signals(signal.SIGINT):
+        # A signal during the start would leave processes.
+        with block_signals():
             self._is_open = True
             if address is None:
                 # Short, because the path of a socket is limited to about 100 characters.
@@ -233,11 +245,13 @@ class RayCluster:
                 options["num_cpus"] = max(cores, os.cpu_count() or 1)
             handler = signal.getsignal(signal.SIGTERM)  # which Ray replaces
             try:
+                _starts_cluster.set()
                 ray.init(address or "local", **options)
             except (ConnectionError, OSError, RuntimeError, ValueError) as error:
                 advice = "; a cluster with tokens needs RAY_AUTH_MODE=token" if address else ""
                 raise WorkError(f"--cluster ray: {error}{advice}") from None
             finally:
+                _starts_cluster.clear()
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGTERM, handler)
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from albertine import progress
 from albertine.atomic import atomic_file, refuse_existing_file
-from albertine.inference.exit_curve import FULL_DEPTH, ExitCurve, ExitPoint, measure_exits
+from albertine.inference.exit_curve import ExitCurve, measure_exits
+from albertine.inference.exit_points import FULL_DEPTH, ExitPoint
 from albertine.inference.settings import EvaluateSettings
 from albertine.tasks.metrics.display import result_table
+from albertine.tasks.metrics.intervals import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,20 +44,42 @@ def _print_curve(curve: ExitCurve) -> None:
     console = progress.result_console()
     title = f"{curve.model}: {curve.task}, {curve.split}, {curve.num_examples:,} examples"
     console.print(title, highlight=False, markup=False, soft_wrap=True)
-    full = curve.points[0]
-    table = result_table("setting", "score", "95% interval", "mean depth", "FLOPs", "time")
+    table = result_table("setting", "score", "difference", "mean depth", "FLOPs", "time")
     for point in curve.points:
         table.add_row(
             point.setting,
-            f"{100 * point.score:.2f}",
-            f"{100 * point.low:.1f} to {100 * point.high:.1f}",
+            f"{100 * point.score.value:.2f}",
+            "" if point.setting == FULL_DEPTH else estimate_text(point.difference),
             f"{point.mean_depth:.2f}",
-            f"{100 * point.flops / full.flops:.0f}%",
-            f"{100 * point.seconds / full.seconds:.0f}%",
+            f"{100 * point.flops.value:.0f}%",
+            margin_text(point.time),
         )
     console.print(table)
+    console.print(exit_advice(curve), highlight=False, markup=False, soft_wrap=True)
+
+
+def exit_advice(curve: ExitCurve) -> str:
+    """Return the recommended setting, and how sure it is."""
+    points = {point.setting: point for point in curve.points}
     advice = f"recommended, within {curve.tolerance:g} points of full depth: {curve.recommended}"
-    console.print(advice, highlight=False, markup=False, soft_wrap=True)
+    if curve.recommended == curve.cautious:
+        return advice
+    lowest = 100 * points[curve.recommended].difference.low
+    return (
+        f"{advice}\nmeasured on so few examples, it may lose up to {-lowest:.1f} points; within "
+        f"{curve.tolerance:g} points with its whole interval: {curve.cautious}"
+    )
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """Return a difference in points with its interval."""
+    value, low, high = (100 * number for number in (estimate.value, estimate.low, estimate.high))
+    return f"{value:+.2f} ({low:+.1f} to {high:+.1f})"
+
+
+def margin_text(estimate: Estimate) -> str:
+    """Return a share in percent with half of its interval."""
+    return f"{100 * estimate.value:.0f}% ±{50 * (estimate.high - estimate.low):.0f}"
 
 
 def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
@@ -64,7 +88,6 @@ def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
 
     figure = Figure(figsize=(9, 3.6 * len(curves)), layout="constrained")
     for curve, (left, right) in zip(curves, figure.subplots(len(curves), 2, squeeze=False), strict=True):
-        full = curve.points[0]
         left.set_title(
             f"{Path(curve.model).name}: {curve.task}, {curve.split}",
             fontsize=10,
@@ -72,7 +95,7 @@ def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
             parse_math=False,
         )
         _draw(left, curve, [point.mean_depth for point in curve.points], "mean depth (steps)")
-        _draw(right, curve, [100 * point.seconds / full.seconds for point in curve.points], "time (%)")
+        _draw(right, curve, [100 * point.time.value for point in curve.points], "time (%)")
         if len(curve.points) > 1:
             left.legend(frameon=False, fontsize=8, loc="lower right")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +104,7 @@ def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
 
 
 def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str) -> None:
-    """Draw the scores of a curve, with their intervals, at positions of the x axis."""
+    """Draw the scores of a curve at positions of the x axis, with the intervals of the differences."""
     for prefix, title, color in _KINDS:
         chosen = [
             (position, point)
@@ -92,12 +115,12 @@ def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str
             _draw_points(axes, chosen, color, title)
     full = curve.points[0]
     assert full.setting == FULL_DEPTH
-    axes.axhline(100 * full.score, color="#6b6b6b", linewidth=1, linestyle="--")
-    axes.axhspan(100 * full.score - curve.tolerance, 100 * full.score, color="#e6e6e6")
+    axes.axhline(100 * full.score.value, color="#6b6b6b", linewidth=1, linestyle="--")
+    axes.axhspan(100 * full.score.value - curve.tolerance, 100 * full.score.value, color="#e6e6e6")
     for position, point in zip(positions, curve.points, strict=True):
         if point.setting == curve.recommended:
             axes.annotate(
-                curve.recommended, (position, 100 * point.score), fontsize=8, ha="center", va="bottom"
+                curve.recommended, (position, 100 * point.score.value), fontsize=8, ha="center", va="bottom"
             )
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(label)
@@ -107,12 +130,12 @@ def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str
 def _draw_points(axes: "Axes", chosen: Sequence[tuple[float, ExitPoint]], color: str, title: str) -> None:
     """Draw points of one kind, with their intervals, connected in their order."""
     errors = [
-        [100 * max(0.0, point.score - point.low) for _, point in chosen],
-        [100 * max(0.0, point.high - point.score) for _, point in chosen],
+        [100 * (point.difference.value - point.difference.low) for _, point in chosen],
+        [100 * (point.difference.high - point.difference.value) for _, point in chosen],
     ]
     axes.errorbar(
         [position for position, _ in chosen],
-        [100 * point.score for _, point in chosen],
+        [100 * point.score.value for _, point in chosen],
         yerr=errors,
         color=color,
         marker="o",
