@@ -1,4 +1,4 @@
-"""Tests of the bearer token: every path but /health needs it, and nothing shows it."""
+"""Tests of the bearer token: what needs it and what does not, and that nothing shows it."""
 
 import pickle
 from collections.abc import Iterator
@@ -45,12 +45,12 @@ def test_the_token_opens_all_paths(scheme: str, client: ServerClient) -> None:
         ("Bearer \xe4", 'Bearer realm="albertine", error="invalid_token"'),
     ],
 )
-def test_without_the_token_only_the_health_check_answers(
+def test_without_the_token_only_the_page_and_the_health_check_answer(
     header: str | None, challenge: str, client: ServerClient
 ) -> None:
     headers = {} if header is None else {"Authorization": header}
     for path, body in (
-        ("/predict", ITEM), ("/predict", b"{"), ("/", None), ("/info", None), ("/metrics", None),
+        ("/predict", ITEM), ("/predict", b"{"), ("//", None), ("/info", None), ("/metrics", None),
         ("/openapi.json", None), ("/none", None), ("/health/", None), ("//health", None), ("/Health", None),
     ):  # fmt: skip
         status, response, response_headers = client.request(path, body, headers)
@@ -60,6 +60,7 @@ def test_without_the_token_only_the_health_check_answers(
         assert TOKEN[:-1] not in message
     status, response, _ = client.request("/health", None, headers)
     assert (status, response["status"]) == (200, "ok")
+    assert client.request("/", None, headers)[0] == 200
 
 
 def test_a_token_has_no_readable_form() -> None:

@@ -88,7 +88,8 @@ def test_a_token_is_described(models: dict[str, Path]) -> None:
     OpenAPIV31SpecValidator(description).validate()
     assert description["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
     assert description["security"] == [{"token": []}]
-    assert description["paths"]["/health"]["get"]["security"] == []
+    for path in ("/", "/health"):
+        assert description["paths"][path]["get"]["security"] == []
     assert "401" not in description["paths"]["/health"]["get"]["responses"]
     assert "401" in description["paths"]["/predict"]["post"]["responses"]
     assert TOKEN not in json.dumps(description)

@@ -31,12 +31,18 @@ GPU_ARGUMENTS = (
 )
 
 
+def missing_browser() -> str | None:
+    """Return why there is no browser here; None if there is one."""
+    return _missing("chromium", "chromedriver")
+
+
 def missing_program() -> str | None:
-    """Return why the browser cannot be tested here; None if it can."""
-    for name in ("chromium", "chromedriver", "npm", "node"):
-        if shutil.which(name) is None:
-            return f"{name} is not installed"
-    return None
+    """Return why the page of a web export cannot be tested here; None if it can."""
+    return _missing("chromium", "chromedriver", "npm", "node")
+
+
+def _missing(*programs: str) -> str | None:
+    return next((f"{name} is not installed" for name in programs if shutil.which(name) is None), None)
 
 
 class Browser:

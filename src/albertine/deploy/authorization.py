@@ -1,4 +1,4 @@
-"""An optional bearer token, which every request except GET /health must have.
+"""An optional bearer token, which every request must have except those of the page and of health checks.
 
 The token is read from a file or from the environment, never from an argument, because every user of the
 machine can read the arguments of a process.
@@ -17,7 +17,8 @@ from albertine.deploy.errors import error_response
 from albertine.errors import InputError
 
 TOKEN_VARIABLE = "ALBERTINE_TOKEN"
-OPEN_PATHS = ("/health",)  # health checks have no token
+# A browser opens the page without a token, and the page asks for it; it is the same for every server.
+OPEN_PATHS = ("/", "/health")
 _TOKEN = re.compile(r"[\w.~+/-]+=*", re.ASCII)  # RFC 6750
 _MIN_LENGTH, _MAX_LENGTH = 16, 4_096
 _WORDS = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)

@@ -6,6 +6,7 @@ The schemas of results are in `openapi_schemas.py`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from albertine.deploy.authorization import OPEN_PATHS
 from albertine.deploy.endpoints import EMBED_PATH, Endpoint, ServedModel
 from albertine.deploy.openapi_schemas import (
     EMBED_REQUEST,
@@ -64,12 +65,12 @@ def openapi_description(model: ServedModel, *, has_token: bool) -> dict[str, Any
 
 
 def _require_token(description: dict[str, Any]) -> None:
-    """Add the token to all operations except the health check."""
+    """Add the token to all operations but those that are open to all."""
     description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     description["security"] = [{"token": []}]
     for path, operations in description["paths"].items():
         for operation in operations.values():
-            if path == "/health":
+            if path in OPEN_PATHS:
                 operation["security"] = []
             else:
                 operation["responses"]["401"] = _error("The token is missing or wrong.")
