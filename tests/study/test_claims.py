@@ -74,6 +74,13 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         ),
         ("", '[recurrence]\nabove = "0"\nbelow = 1', "c.toml: recurrence: above is text, expected a number"),
         ("", "[finetuning]\nSPO = {}", "c.toml: finetuning: SPO: no such arm (did you mean SOP?)"),
+        (
+            "",
+            "[finetuning]\nSOP = { rates = [0.5, 0] }",
+            "finetuning.SOP: rates: must be factors of the learning rate above 0",
+        ),
+        ("", "[finetuning]\nSOP = { rates = [] }", "finetuning.SOP: rates: must be factors"),
+        ("", "[finetuning]\nSOP = { rates = [1, 1.0] }", "finetuning.SOP: rates: a factor twice; remove one"),
         ("", "[finetuning]\nSOP = { runs = 0 }", "finetuning.SOP: runs = 0: must be 1 to 100"),
         (
             "",

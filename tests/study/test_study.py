@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ from albertine.checksums import json_checksum
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import Diverged, InputError
+from albertine.finetune.settings import FinetuneSettings
+from albertine.inference.settings import EvaluateSettings
 from albertine.study import study as studies
 from albertine.study import study_run
+from albertine.study import tasks as study_tasks
 from albertine.study.catalog import find_claim
 from albertine.study.equal_time import StepTiming
 from albertine.study.settings import StudySettings
-from albertine.study.tasks import FinetuningPlan
+from albertine.study.tasks import FinetuningPlan, PlannedTuning
 
 CLAIM = """
 claim = "Order is <better>."
@@ -396,6 +400,32 @@ def test_plans_of_earlier_versions_keep_their_address() -> None:
         == json_checksum({"start": "mnli", "runs": 5, "ensemble": False})[:8]
     )
     assert FinetuningPlan(settings={"co_matching": True}).address != FinetuningPlan().address
+    assert FinetuningPlan(rates=(1.0, 2.0)).address != FinetuningPlan().address
+
+
+def test_the_rate_with_the_best_median_on_dev_is_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_dev = {0.0005: iter([0.9, 0.2, 0.3]), 0.001: iter([0.5, 0.6, 0.5]), 0.002: iter([0.4, 0.5, 0.4])}
+    rates: dict[Path, float] = {}
+
+    def fake_finetune(model: Path, out: Path, settings: FinetuneSettings) -> SimpleNamespace:
+        assert (model, settings.data) == (tmp_path / "model", str(tmp_path / "world"))
+        assert settings.train.lr is not None
+        rates[out] = settings.train.lr
+        return SimpleNamespace(median_metrics={"accuracy": next(on_dev[settings.train.lr])})
+
+    def fake_evaluate(model: Path, settings: EvaluateSettings) -> list[SimpleNamespace]:
+        assert settings.data == str(tmp_path / "test-world")
+        return [SimpleNamespace(metrics={"accuracy": rates[model]})]
+
+    monkeypatch.setattr(study_tasks, "finetune", fake_finetune)
+    monkeypatch.setattr(study_tasks, "evaluate", fake_evaluate)
+    plan = FinetuningPlan(runs=3, rates=(0.5, 1, 2))
+    worlds = tmp_path / "world", tmp_path / "test-world"
+    tuning = PlannedTuning(plan, worlds, tmp_path / "tasks", steps=5, seed=0)
+    assert tuning.score(tmp_path / "model", "sst-2") == 0.001
+    assert len(rates) == 9  # in a folder of its own each
 
 
 @pytest.mark.slow

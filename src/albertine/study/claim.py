@@ -243,6 +243,12 @@ def _check_finetuning(claim: Claim) -> None:
         if plan.start is not None and plan.start not in STUDY_TASKS:
             raise InputError(f"finetuning.{name}: start = {plan.start}: known: {', '.join(STUDY_TASKS)}")
         least = 2 if plan.ensemble else 1
+        if not plan.rates or not all(0 < rate <= 1_000 for rate in plan.rates):
+            raise InputError(
+                f"finetuning.{name}: rates: must be factors of the learning rate above 0, to 1,000"
+            )
+        if len(set(plan.rates)) < len(plan.rates):
+            raise InputError(f"finetuning.{name}: rates: a factor twice; remove one")
         if not least <= plan.runs <= _MAX_FINETUNING_RUNS:
             raise InputError(
                 f"finetuning.{name}: runs = {plan.runs}: must be {least} to {_MAX_FINETUNING_RUNS}"

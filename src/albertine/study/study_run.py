@@ -42,7 +42,7 @@ from albertine.study.claim import merged
 from albertine.study.data import StudyData
 from albertine.study.measures import MEASURES
 from albertine.study.protocol import Protocol
-from albertine.study.tasks import FinetuningPlan, finetuned_score, planned_score
+from albertine.study.tasks import FinetuningPlan, PlannedTuning, finetuned_score
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.metrics_log import read_metrics
 from albertine.train.run_folder import has_checkpoints
@@ -372,9 +372,8 @@ class StudyRun:
         world, steps = self.data.world, self.protocol.finetune_steps
         if self.finetuning is not None:
             worlds, out = (world, self.data.test_world), self._tasks_folder / self._plan_address
-            return PartResult(
-                {task: planned_score(self.model, worlds, out, task, steps, self.seed, self.finetuning)}
-            )
+            tuning = PlannedTuning(self.finetuning, worlds, out, steps, self.seed)
+            return PartResult({task: tuning.score(self.model, task)})
         out = self._tasks_folder / self._task_part(task)
         score = finetuned_score(self.model, world, out, task, steps, self.seed)
         shutil.rmtree(out, ignore_errors=True)  # the score is enough

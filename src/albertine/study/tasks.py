@@ -1,7 +1,7 @@
 """The tasks of the little world on which studies fine-tune, and how."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -63,19 +63,24 @@ class FinetuningPlan:
         runs: models that are fine-tuned on each task, with different seeds; the score is their median.
         ensemble: average the predictions of these models, those that the dev set selects, instead.
         settings: settings of `albertine finetune` for all these runs.
+        rates: factors of the learning rate that are tried; the models of the best one on dev are scored.
     """
 
     start: str | None = None
     runs: int = 1
     ensemble: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
+    rates: tuple[float, ...] = (1.0,)
 
     @property
     def address(self) -> str:
         """A checksum for the names of results."""
         values = asdict(self)
-        if not self.settings:  # plans of earlier versions have none; their results stay valid
+        # Plans of earlier versions have neither; their results stay valid.
+        if not self.settings:
             del values["settings"]
+        if self.rates == (1.0,):
+            del values["rates"]
         return json_checksum(values)[:8]
 
     def check(self, tasks: Sequence[str], name: str) -> None:
@@ -93,37 +98,52 @@ def finetuned_score(model: Path, world: Path, out: Path, name: str, steps: int, 
     return primary_metric(name, finetune(model, out, _settings(name, world, steps, seed)).median_metrics)
 
 
-def planned_score(
-    model: Path, worlds: tuple[Path, Path], out: Path, name: str, steps: int, seed: int, plan: FinetuningPlan
-) -> float:
-    """Fine-tune a model on a task by a plan; return the score on the second world.
+@dataclass(frozen=True)
+class PlannedTuning:
+    """Fine-tunes a model by a plan, and scores it on stories that chose nothing.
 
-    Args:
-        model: the pre-trained model.
-        worlds: the world for training and for the selection of ensembles, and one for the score.
+    Attributes:
+        plan: the plan.
+        worlds: the world for training and for the choice of rates and ensembles, and one for the score.
         out: folder of the fine-tuned models; models that it already holds are used, or resumed.
-        name: the task.
         steps: steps of each run.
         seed: seed of the run of the study.
-        plan: the plan.
     """
-    world, test_world = worlds
-    if plan.start is not None and plan.start != name:
-        start = out / f"start-{plan.start}"
-        finetune(model, start, _settings(plan.start, world, steps, _SEEDS_PER_RUN * seed, plan.settings))
-        model = start
-    tuned = []
-    for number in range(plan.runs):
-        tuned.append(out / f"{name}-{number}")
-        settings = _settings(name, world, steps, _SEEDS_PER_RUN * seed + number, plan.settings)
-        finetune(model, tuned[-1], settings)
-    if plan.ensemble:
-        ensemble = out / f"{name}-ensemble"
-        if not ensemble.exists():
-            evaluate_ensemble(tuned, EnsembleSettings(data=str(world)), save=ensemble)
-        tuned = [ensemble]
-    results = [evaluate(one, EvaluateSettings(data=str(test_world)))[0] for one in tuned]
-    return median(primary_metric(name, result.metrics) for result in results)
+
+    plan: FinetuningPlan
+    worlds: tuple[Path, Path]
+    out: Path
+    steps: int
+    seed: int
+
+    def score(self, model: Path, name: str) -> float:
+        """Return the score of a pre-trained model on a task."""
+        world, test_world = self.worlds
+        if self.plan.start is not None and self.plan.start != name:
+            [model] = self._tuned(model, self.plan.start, "start-", runs=1)
+        tuned = self._tuned(model, name, "", runs=self.plan.runs)
+        if self.plan.ensemble:
+            ensemble = self.out / f"{name}-ensemble"
+            if not ensemble.exists():
+                evaluate_ensemble(tuned, EnsembleSettings(data=str(world)), save=ensemble)
+            tuned = [ensemble]
+        results = [evaluate(one, EvaluateSettings(data=str(test_world)))[0] for one in tuned]
+        return median(primary_metric(name, result.metrics) for result in results)
+
+    def _tuned(self, model: Path, name: str, prefix: str, runs: int) -> list[Path]:
+        """Return models that are fine-tuned on a task, at the rate whose median score on dev is the best."""
+        best: tuple[float, list[Path]] | None = None
+        for rate in self.plan.rates:
+            folders, scores = [], []
+            for number in range(runs):
+                seed = _SEEDS_PER_RUN * self.seed + number
+                settings = _settings(name, self.worlds[0], self.steps, seed, self.plan.settings, rate=rate)
+                folders.append(self.out / f"{prefix}{name}-{rate:g}-{number}")
+                scores.append(primary_metric(name, finetune(model, folders[-1], settings).median_metrics))
+            if best is None or median(scores) > best[0]:
+                best = median(scores), folders
+        assert best is not None
+        return best[1]
 
 
 def _settings(
@@ -133,10 +153,18 @@ def _settings(
     seed: int,
     changes: Mapping[str, Any] = MappingProxyType({}),
     source: str = "finetuning",
+    rate: float = 1.0,
 ) -> FinetuneSettings:
-    """Return the settings of a run; changes may replace those of the task."""
+    """Return the settings of a run; changes may replace those of the task, whose rate is then multiplied."""
     task = STUDY_TASKS[name]
     own = {"steps": steps, "seed": seed, "evaluate_every": steps}
     rates = {"batch_size": task.batch_size, "lr": task.lr, "optimizer": task.optimizer}
     values = {"task": name, "data": str(world), "train": own | rates}
-    return build_settings(FinetuneSettings, SettingsSource(values, source), SettingsSource(changes, source))
+    settings = build_settings(
+        FinetuneSettings, SettingsSource(values, source), SettingsSource(changes, source)
+    )
+    lr = settings.train.lr
+    assert lr is not None
+    scaled = replace(settings, train=replace(settings.train, lr=rate * lr))
+    scaled.record_explicit_keys(settings.explicit_keys)
+    return scaled
