@@ -53,9 +53,19 @@ def test_an_export_predicts_what_its_source_predicts(classifier: Path, exported:
         assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
 
 
-def test_the_lines_of_the_readme_run(exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    code = (exported / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
-    monkeypatch.chdir(exported)
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+def test_the_lines_of_the_readme_run(
+    to: ExportFormat,
+    classifier: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    export(classifier, tmp_path / "out", ExportSettings(to=to))
+    code = (
+        (tmp_path / "out" / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    )
+    monkeypatch.chdir(tmp_path / "out")
     exec(compile(code, "README.md", "exec"), {})
     assert "logits" in capsys.readouterr().out
 
@@ -103,7 +113,7 @@ def test_int8_keeps_its_accuracy_and_says_so(
     assert result.before is not None
     assert result.after is not None
     assert result.before.score == 1.0
-    assert result.after.score >= 0.7
+    assert result.after.score >= 0.95
     assert result.num_bytes < 0.5 * (classifier / "model.safetensors").stat().st_size + 400_000
     (evaluation,) = evaluate(tmp_path / "out", EvaluateSettings(data=str(data)))
     assert evaluation.primary_metric == result.after.score

@@ -71,10 +71,10 @@ def export(
     """Export a model for ONNX Runtime, OpenVINO or web browsers, and verify the result.
 
     Weights are stored once, however many layers share them. `albertine predict`, `evaluate` and `serve` run
-    the new folder, and `embed` and `serve` one with --task embed, as other programs do: its README.md says
-    how. With --precision int8, the scores before and
-    after are compared, and a model that loses more than one point is not written. --to web writes a page that
-    runs the model in the browser of its visitor; it needs Node.js.
+    the new folder; `embed` and `serve` run one that was written with --task embed. The README.md in it shows
+    how other programs do so. With --precision int8, the scores before and after are compared, and a model
+    that loses more than one point is not written. --to web writes a page that runs the model in the browser
+    of its visitor; it needs Node.js.
 
     Example: albertine export judge --to openvino --precision int8 --data reviews.csv --out judge-int8
 

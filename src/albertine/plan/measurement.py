@@ -30,9 +30,9 @@ from albertine.train.gradients import make_gradients
 from albertine.train.optimizers import Optimizers
 
 _SECONDS = 10.0
-_MIN_PASSES = 3  # that are timed in each stage, after one that prepares kernels
-_PASS_SHARE = 0.15  # of the seconds of a stage: the longest pass
-_GUESSED_EFFICIENCY = 0.4  # of the rate of matrix products, to choose how much to measure
+_MIN_PASSES = 3  # timed in each stage, after one pass that prepares kernels
+_PASS_SHARE = 0.15  # of the seconds of a stage, which a pass may take
+_GUESSED_EFFICIENCY = 0.4  # share of the rate of matrix products, to choose how much to measure
 
 
 @dataclass(frozen=True)
