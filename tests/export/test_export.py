@@ -113,7 +113,10 @@ def test_int8_keeps_its_accuracy_and_says_so(
     assert result.before is not None
     assert result.after is not None
     assert result.before.score == 1.0
-    assert result.after.score >= 0.95
+    expected, actual = pipeline(classifier, precision="fp32")(TEXTS), pipeline(tmp_path / "out")(TEXTS)
+    for before, after in zip(expected, actual, strict=True):
+        changes = [abs(before["probabilities"][name] - after["probabilities"][name]) for name in LABELS]
+        assert max(changes) < 0.02  # labels of this model are often nearly tied, so some change
     assert result.num_bytes < 0.5 * (classifier / "model.safetensors").stat().st_size + 400_000
     (evaluation,) = evaluate(tmp_path / "out", EvaluateSettings(data=str(data)))
     assert evaluation.primary_metric == result.after.score

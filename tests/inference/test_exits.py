@@ -23,9 +23,9 @@ from albertine.deploy.settings import ServeSettings
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.ensemble_model import create_ensemble, write_ensemble
-from albertine.inference.evaluate import evaluate
+from albertine.inference.evaluate import evaluate, read_split
 from albertine.inference.exit_curve import ExitCurve, cautious_point, measure_exits, recommended_point
-from albertine.inference.exit_points import ExitPoint
+from albertine.inference.exit_points import ExitPoint, measure_points
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import Pipeline, pipeline
 from albertine.inference.settings import EvaluateSettings
@@ -428,10 +428,31 @@ def test_a_recommendation_that_chance_explains_says_so() -> None:
     curve = ExitCurve("model", "sst-2", "dev", 60, 0.5, "--depth 2", "full depth", (full, early))
     assert exit_advice(curve).splitlines() == [
         "recommended, within 0.5 points of full depth: --depth 2",
-        "measured on so few examples, it may lose up to 2.1 points; within 0.5 points with its whole "
-        "interval: full depth",
+        "with 60 examples, the interval of its difference reaches -2.10 points; within 0.5 points with the "
+        "whole interval: full depth",
     ]
-    assert "may lose" not in exit_advice(replace(curve, cautious="--depth 2"))
+    assert "interval" not in exit_advice(replace(curve, cautious="--depth 2"))
+
+
+def test_a_setting_that_hardly_differs_has_the_interval_of_no_error(
+    classifier: Path, curve_data: Path
+) -> None:
+    model = load_finetuned(classifier, EngineOptions("cpu", "fp32"))
+    examples = list(
+        read_split(
+            model,
+            "dev",
+            EvaluateSettings(data=str(curve_data), text="review", label="stars"),
+            require_labels=True,
+        )
+    )
+    points = measure_points(model, examples, {"never": ExitRule(patience=5), "early": ExitRule(depth=1)})
+    full, never, early = points
+    assert (never.score, never.mean_depth) == (full.score, 5)
+    assert never.difference == Estimate(0.0, -3 / len(examples), 3 / len(examples))
+    assert never.flops.value > 1
+    assert early.mean_depth == 1
+    assert early.difference.low <= -3 / len(examples) + early.difference.value
 
 
 def test_one_example_has_no_curve(

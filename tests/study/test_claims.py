@@ -143,6 +143,10 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
             "c: finetuning.SOP.settings: train.seed: a study sets it for all runs; remove it",
         ),
         (
+            '[finetuning.SOP]\nrates = [1, 900]\nsettings.train.lr = 0.1\n[scales.smoke]\ntasks = ["rte"]',
+            "c: finetuning.SOP.settings: train.lr = 90.0: must be at most 10",
+        ),
+        (
             '[finetuning.SOP.settings]\ntrain.rate = 5\n[scales.smoke]\ntasks = ["rte"]',
             "c: finetuning.SOP.settings: train.rate = 5: unknown setting",
         ),

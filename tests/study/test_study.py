@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -400,7 +401,10 @@ def test_plans_of_earlier_versions_keep_their_address() -> None:
         == json_checksum({"start": "mnli", "runs": 5, "ensemble": False})[:8]
     )
     assert FinetuningPlan(settings={"co_matching": True}).address != FinetuningPlan().address
-    assert FinetuningPlan(rates=(1.0, 2.0)).address != FinetuningPlan().address
+    assert FinetuningPlan(rates=(1, 2)).address == FinetuningPlan(rates=(1.0, 2.0)).address
+    assert (
+        FinetuningPlan(rates=(1, 2)).address != FinetuningPlan().address == FinetuningPlan(rates=(1,)).address
+    )
 
 
 def test_the_rate_with_the_best_median_on_dev_is_scored(
@@ -413,6 +417,8 @@ def test_the_rate_with_the_best_median_on_dev_is_scored(
         assert (model, settings.data) == (tmp_path / "model", str(tmp_path / "world"))
         assert settings.train.lr is not None
         rates[out] = settings.train.lr
+        if settings.train.lr == 0.004:
+            raise Diverged("the loss is not finite")
         return SimpleNamespace(median_metrics={"accuracy": next(on_dev[settings.train.lr])})
 
     def fake_evaluate(model: Path, settings: EvaluateSettings) -> list[SimpleNamespace]:
@@ -421,11 +427,14 @@ def test_the_rate_with_the_best_median_on_dev_is_scored(
 
     monkeypatch.setattr(study_tasks, "finetune", fake_finetune)
     monkeypatch.setattr(study_tasks, "evaluate", fake_evaluate)
-    plan = FinetuningPlan(runs=3, rates=(0.5, 1, 2))
+    plan = FinetuningPlan(runs=3, rates=(0.5, 1, 4, 2))
     worlds = tmp_path / "world", tmp_path / "test-world"
     tuning = PlannedTuning(plan, worlds, tmp_path / "tasks", steps=5, seed=0)
     assert tuning.score(tmp_path / "model", "sst-2") == 0.001
-    assert len(rates) == 9  # in a folder of its own each
+    assert len(rates) == 10  # in a folder of its own each; of the rate that diverges, one
+    all_diverge = replace(tuning, plan=FinetuningPlan(rates=(4,)))
+    with pytest.raises(Diverged, match="not finite"):
+        all_diverge.score(tmp_path / "model", "sst-2")
 
 
 @pytest.mark.slow

@@ -54,8 +54,9 @@ class ExitBenchPoint:
         score: primary metric of the task.
         difference: difference of the score from that of full depth.
         mean_depth: number of steps of depth.
-        flops: FLOPs relative to full depth, with the interval over the seeds.
-        time: time relative to full depth, with the interval over the seeds.
+        flops: FLOPs relative to full depth, with the interval over the seeds; over the examples, if there
+            is one seed.
+        time: time relative to full depth, with such an interval.
         padded_time: time in padded batches, relative to full depth in a strip; None if not measured.
     """
 

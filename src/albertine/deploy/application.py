@@ -178,7 +178,7 @@ def _content_security_policy(page: str) -> str:
 
     return (
         f"default-src 'none'; script-src {hash_of('script')}; style-src {hash_of('style')}; img-src data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'"
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
 

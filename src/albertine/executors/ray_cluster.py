@@ -8,10 +8,12 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -29,18 +31,6 @@ _MAX_LOSSES = 3  # of the workers of one job, after which the job itself is the 
 _SETTLE_SECONDS = 0.3
 _STOP_SECONDS = 60.0  # until a stopped job is killed; a training run writes a checkpoint in this time
 _CONNECT_SECONDS = 5.0
-
-_starts_cluster = threading.Event()  # while processes of a cluster are started
-
-
-def _leave_group() -> None:
-    """Put a new process of a cluster into a group of its own, which signals to the command do not reach."""
-    if _starts_cluster.is_set():
-        os.setpgid(0, 0)
-
-
-# Ray has no option for it. A signal that ends a raylet at once also ends the command, before it can clean up.
-os.register_at_fork(after_in_child=_leave_group)
 
 # Read when Ray is imported, and by the processes that it starts: send no statistics to its authors; print no
 # messages of the cluster on standard output, where results are; give workers the priority of the command.
@@ -67,6 +57,33 @@ class _RemoteJob:
     reference: Any
     losses: int = 0
     result: Any = None
+
+
+class _OwnGroups:
+    """While it is entered, processes that this thread starts get process groups of their own.
+
+    A signal to the group of the command must not reach those of its cluster: if it ends the raylet, Ray ends
+    the command before that can clean up. Ray has no option for it. A hook at fork works, because Ray starts
+    its processes with a `preexec_fn`. Elsewhere than on Linux Ray itself needs the group, to end them.
+    """
+
+    _thread: int | None = None  # the one that starts a cluster
+    _is_registered = False
+
+    def __enter__(self) -> None:
+        if sys.platform == "linux":
+            if not _OwnGroups._is_registered:
+                os.register_at_fork(after_in_child=self._leave_group)
+                _OwnGroups._is_registered = True
+            _OwnGroups._thread = threading.get_ident()
+
+    def __exit__(self, *_: object) -> None:
+        _OwnGroups._thread = None
+
+    @staticmethod
+    def _leave_group() -> None:
+        if _OwnGroups._thread == threading.get_ident():
+            os.setpgid(0, 0)
 
 
 class LostNode(WorkError):  # noqa: N818  # what happened
@@ -245,13 +262,12 @@ class RayCluster:
                 options["num_cpus"] = max(cores, os.cpu_count() or 1)
             handler = signal.getsignal(signal.SIGTERM)  # which Ray replaces
             try:
-                _starts_cluster.set()
-                ray.init(address or "local", **options)
+                with _OwnGroups() if address is None else nullcontext():
+                    ray.init(address or "local", **options)
             except (ConnectionError, OSError, RuntimeError, ValueError) as error:
                 advice = "; a cluster with tokens needs RAY_AUTH_MODE=token" if address else ""
                 raise WorkError(f"--cluster ray: {error}{advice}") from None
             finally:
-                _starts_cluster.clear()
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGTERM, handler)
 

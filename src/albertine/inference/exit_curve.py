@@ -86,7 +86,7 @@ def recommended_point(points: Sequence[ExitPoint], tolerance: float) -> ExitPoin
 
 
 def cautious_point(points: Sequence[ExitPoint], tolerance: float) -> ExitPoint:
-    """Return the cheapest point whose difference from full depth is surely within a tolerance, in points."""
+    """Return the cheapest point whose difference is within a tolerance, in points, at its lower end, too."""
     within = [point for point in points if point.difference.low >= -tolerance / 100]
     return min(within, key=lambda point: (point.flops.value, -point.score.value))
 

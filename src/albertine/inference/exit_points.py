@@ -21,12 +21,12 @@ from albertine.randomness import named_generator
 from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.intervals import NORMAL_QUANTILE, Estimate, ratio_estimate
-from albertine.tasks.scorer import ExampleScores, Scorer
+from albertine.tasks.scorer import Scorer
 from albertine.tasks.sequences import EncodedExample
 
 # Resamples of the bootstrap: fewer for many examples, of which some metrics take seconds.
 _MIN_RESAMPLES, _MAX_RESAMPLES, _RESAMPLED_EXAMPLES = 30, 200, 400_000
-_MIN_GROUPS, _MAX_GROUPS, _GROUP_EXAMPLES = 5, 20, 64
+_MIN_GROUPS, _MAX_GROUPS, _GROUP_EXAMPLES = 5, 20, 256
 FULL_DEPTH = "full depth"
 
 
@@ -54,30 +54,42 @@ class ExitPoint:
 
 
 @dataclass
-class _Pass:
+class _SettingPass:
     """All examples with one setting.
 
     Attributes:
-        scorer: scores with the setting.
+        model: the model.
         rule: the rule of the setting; None for full depth.
         seconds: time of each group.
-        scores: scores of each example.
-        depths: depth of each sample of each example; empty without a rule.
+        predictions: the prediction of each example.
+        depths: depths of the samples of each example.
     """
 
-    scorer: Scorer
+    model: FinetunedModel
     rule: ExitRule | None
     seconds: list[float] = field(default_factory=list)
-    scores: list[ExampleScores] = field(default_factory=list)
+    predictions: list[Mapping[str, Any]] = field(default_factory=list)
     depths: list[list[int]] = field(default_factory=list)
 
-    def run(self, group: Sequence[EncodedExample]) -> None:
-        """Score a group."""
+    def warm_up(self, group: Sequence[EncodedExample]) -> None:
+        """Score a group without measuring it: the first time is slower."""
+        self._scorer().score(group)
+
+    def run(self, examples: Sequence[Example], group: Sequence[EncodedExample]) -> None:
+        """Score a group of examples and measure the time."""
+        scorer = self._scorer()
         started = time.perf_counter()
-        scores, depths = self.scorer.scores_and_depths(group)
+        scores, depths = scorer.scores_and_depths(group)
         self.seconds.append(time.perf_counter() - started)
-        self.scores += scores
-        self.depths += depths or []
+        layers = self.model.engine.model_settings.layers
+        self.depths += depths or [[layers] * len(encoded.samples) for encoded in group]
+        self.predictions += [
+            self.model.task_type.prediction(example, encoded, score)
+            for example, encoded, score in zip(examples, group, scores, strict=True)
+        ]
+
+    def _scorer(self) -> Scorer:
+        return Scorer(self.model.engine, self.model.task_type, self.rule)
 
 
 def measure_points(
@@ -92,24 +104,26 @@ def measure_points(
         model: the model.
         examples: the examples.
         rules: exit rules by the names of their settings.
-        batch_size: number of examples that are scored at a time, in their order; by default many.
+        batch_size: number of examples that are scored at a time, in their order; by default a twentieth of
+            them, or more.
     """
     if len(examples) < 2:
         raise InputError(f"{model.source}: exits are compared on two examples at least; give more data")
     encoded = model.create_scorer().encode(examples)
     size = batch_size or _group_size(len(encoded))
     size = min(size, -(-len(encoded) // 2))  # one group alone has no interval
-    groups = [encoded[first : first + size] for first in range(0, len(encoded), size)]
-    all_rules: dict[str, ExitRule | None] = {FULL_DEPTH: None, **rules}
-    passes = {
-        setting: _Pass(Scorer(model.engine, model.task_type, rule), rule)
-        for setting, rule in all_rules.items()
-    }
-    for one in passes.values():
-        one.scorer.score(groups[0])  # the first time is slower
+    groups = [slice(first, first + size) for first in range(0, len(encoded), size)]
+    full = _SettingPass(model, None)
+    passes = {FULL_DEPTH: full, **{name: _SettingPass(model, rule) for name, rule in rules.items()}}
+    for group in groups:
+        full.warm_up(encoded[group])  # each new shape can take longer once, and full depth would bear it
+    for setting_pass in passes.values():
+        setting_pass.warm_up(encoded[groups[0]])
+    order = list(passes.values())
     for group in progress.track(groups, f"Measuring {len(passes)} settings", unit="groups"):
-        for one in passes.values():
-            one.run(group)
+        for setting_pass in order:
+            setting_pass.run(examples[group], encoded[group])
+        order.reverse()
     return _points(model, examples, encoded, passes)
 
 
@@ -123,72 +137,61 @@ def _points(
     model: FinetunedModel,
     examples: Sequence[Example],
     encoded: Sequence[EncodedExample],
-    passes: Mapping[str, _Pass],
+    passes: Mapping[str, _SettingPass],
 ) -> list[ExitPoint]:
-    """Return the point of each pass, compared with that of full depth, the first."""
+    """Return the point of each setting, compared with full depth."""
+    full = passes[FULL_DEPTH]
+    full_score, full_resampled = _scores(model, examples, full.predictions)
+    full_flops = _flops(model, encoded, full)
     points = []
-    full: tuple[_Pass, float, list[float], list[float]] | None = None
-    for setting, one in passes.items():
-        predictions = [
-            model.task_type.prediction(*parts) for parts in zip(examples, encoded, one.scores, strict=True)
-        ]
-        score, resampled = _score(model, examples, predictions), _resampled(model, examples, predictions)
-        layers = model.engine.model_settings.layers
-        depths = one.depths or [[layers] * len(example.samples) for example in encoded]
-        flops = _flops(model, encoded, depths, one.rule)
-        full = full or (one, score, resampled, flops)
-        differences = [first - second for first, second in zip(resampled, full[2], strict=True)]
+    for setting, setting_pass in passes.items():
+        score, resampled = _scores(model, examples, setting_pass.predictions)
+        differences = [own - of_full for own, of_full in zip(resampled, full_resampled, strict=True)]
         points.append(
             ExitPoint(
                 setting,
                 _bootstrap_estimate(score, resampled, len(examples), highest=1.0),
                 Estimate(0.0, 0.0, 0.0)
-                if one is full[0]
-                else _bootstrap_estimate(score - full[1], differences, len(examples)),
-                fmean(fmean(example_depths) for example_depths in depths),
-                ratio_estimate(flops, full[3]),
-                ratio_estimate(one.seconds, full[0].seconds),
-                sum(one.seconds),
+                if setting_pass is full
+                else _bootstrap_estimate(score - full_score, differences, len(examples)),
+                fmean(fmean(example_depths) for example_depths in setting_pass.depths),
+                ratio_estimate(_flops(model, encoded, setting_pass), full_flops),
+                ratio_estimate(setting_pass.seconds, full.seconds),
+                sum(setting_pass.seconds),
             )
         )
     return points
 
 
 def _flops(
-    model: FinetunedModel,
-    encoded: Sequence[EncodedExample],
-    depths: Sequence[Sequence[int]],
-    rule: ExitRule | None,
+    model: FinetunedModel, encoded: Sequence[EncodedExample], setting_pass: _SettingPass
 ) -> list[float]:
     """Return the FLOPs of encoder and head for each example."""
-    settings, head = model.engine.model_settings, model.engine.head_settings
+    settings, head, rule = model.engine.model_settings, model.engine.head_settings, setting_pass.rule
     exit_depth = (rule.depth or settings.layers) if rule is not None and rule.can_exit else None
     return [
         sum(
             prediction_flops(settings, head, len(ids), depth, exit_depth=exit_depth)
-            for sample, depth in zip(one.samples, example_depths, strict=True)
+            for sample, depth in zip(example.samples, depths, strict=True)
             for ids in sample.ids
         )
-        for one, example_depths in zip(encoded, depths, strict=True)
+        for example, depths in zip(encoded, setting_pass.depths, strict=True)
     ]
 
 
-def _score(
+def _scores(
     model: FinetunedModel, examples: Sequence[Example], predictions: Sequence[Mapping[str, Any]]
-) -> float:
-    return model.task.primary_metric(model.task_type.compute_metrics(examples, predictions))
+) -> tuple[float, list[float]]:
+    """Return the score, and those of resamples of the examples, which are the same for every setting."""
 
+    def score(indices: Sequence[int]) -> float:
+        chosen = [examples[index] for index in indices], [predictions[index] for index in indices]
+        return model.task.primary_metric(model.task_type.compute_metrics(*chosen))
 
-def _resampled(
-    model: FinetunedModel, examples: Sequence[Example], predictions: Sequence[Mapping[str, Any]]
-) -> list[float]:
-    """Return the scores of resamples of the examples, which are the same for every setting."""
-    generator, count, scores = named_generator("exit curve"), len(examples), []
-    for _ in range(min(_MAX_RESAMPLES, max(_MIN_RESAMPLES, _RESAMPLED_EXAMPLES // count))):
-        indices = torch.randint(0, count, (count,), generator=generator).tolist()
-        resampled = [examples[index] for index in indices], [predictions[index] for index in indices]
-        scores.append(_score(model, *resampled))
-    return scores
+    generator, count = named_generator("exit curve"), len(examples)
+    resamples = min(_MAX_RESAMPLES, max(_MIN_RESAMPLES, _RESAMPLED_EXAMPLES // count))
+    drawn = (torch.randint(0, count, (count,), generator=generator).tolist() for _ in range(resamples))
+    return score(range(count)), [score(indices) for indices in drawn]
 
 
 def _bootstrap_estimate(
@@ -196,8 +199,8 @@ def _bootstrap_estimate(
 ) -> Estimate:
     """Return a value with its 95% interval from the spread over resamples of so many examples.
 
-    Where all resamples give the same, as a perfect score does, the interval is that of no error in so many
-    examples, by the rule of three.
+    The spread is too small where hardly any example differs. So the interval is at least that of no error in
+    so many examples, by the rule of three.
     """
-    margin = NORMAL_QUANTILE * float(np.std(resampled, ddof=1)) or min(1.0, 3 / count)
+    margin = max(NORMAL_QUANTILE * float(np.std(resampled, ddof=1)), min(1.0, 3 / count))
     return Estimate(value, value - margin, min(highest, value + margin))

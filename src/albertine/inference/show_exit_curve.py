@@ -51,7 +51,7 @@ def _print_curve(curve: ExitCurve) -> None:
             f"{100 * point.score.value:.2f}",
             "" if point.setting == FULL_DEPTH else estimate_text(point.difference),
             f"{point.mean_depth:.2f}",
-            f"{100 * point.flops.value:.0f}%",
+            margin_text(point.flops),
             margin_text(point.time),
         )
     console.print(table)
@@ -64,10 +64,10 @@ def exit_advice(curve: ExitCurve) -> str:
     advice = f"recommended, within {curve.tolerance:g} points of full depth: {curve.recommended}"
     if curve.recommended == curve.cautious:
         return advice
-    lowest = 100 * points[curve.recommended].difference.low
+    low = 100 * points[curve.recommended].difference.low
     return (
-        f"{advice}\nmeasured on so few examples, it may lose up to {-lowest:.1f} points; within "
-        f"{curve.tolerance:g} points with its whole interval: {curve.cautious}"
+        f"{advice}\nwith {curve.num_examples:,} examples, the interval of its difference reaches {low:.2f} "
+        f"points; within {curve.tolerance:g} points with the whole interval: {curve.cautious}"
     )
 
 

@@ -258,7 +258,11 @@ def _check_finetuning(claim: Claim) -> None:
 
 def claim_version(claim: Claim) -> str:
     """Return a checksum of the content of a claim."""
-    return json_checksum({**asdict(claim), "file": None})[:16]
+    values = {**asdict(claim), "file": None}
+    for plan in values["finetuning"].values():
+        if plan["rates"] == (1.0,):  # claims of earlier versions have none; their reports stay valid
+            del plan["rates"]
+    return json_checksum(values)[:16]
 
 
 def claim_at(claim: Claim, scale: str, *, has_tasks: bool) -> Claim:

@@ -1,14 +1,15 @@
 """The tasks of the little world on which studies fine-tune, and how."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 from typing import Any
 
+from albertine import progress
 from albertine.checksums import json_checksum
-from albertine.errors import InputError
+from albertine.errors import Diverged, InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.prepare import check_head
 from albertine.finetune.settings import FinetuneSettings
@@ -79,7 +80,8 @@ class FinetuningPlan:
         # Plans of earlier versions have neither; their results stay valid.
         if not self.settings:
             del values["settings"]
-        if self.rates == (1.0,):
+        values["rates"] = [float(rate) for rate in self.rates]
+        if values["rates"] == [1.0]:
             del values["rates"]
         return json_checksum(values)[:8]
 
@@ -90,7 +92,9 @@ class FinetuningPlan:
         if self.start is not None and tasks and STUDY_TASKS[self.start].on_demand and self.start not in tasks:
             raise InputError(f"{name}: start = {self.start}: not in the world of this claim; add it to tasks")
         for task in (*tasks, *([self.start] if self.start and tasks else [])):
-            check_head(find_task(task), _settings(task, Path(), 1, 0, self.settings, f"{name}.settings"))
+            for rate in self.rates:
+                settings = _settings(task, Path(), 1, 0, self.settings, f"{name}.settings", rate)
+                check_head(find_task(task), settings)
 
 
 def finetuned_score(model: Path, world: Path, out: Path, name: str, steps: int, seed: int) -> float:
@@ -131,19 +135,34 @@ class PlannedTuning:
         return median(primary_metric(name, result.metrics) for result in results)
 
     def _tuned(self, model: Path, name: str, prefix: str, runs: int) -> list[Path]:
-        """Return models that are fine-tuned on a task, at the rate whose median score on dev is the best."""
+        """Return models that are fine-tuned on a task, at the rate whose median score on dev is the best.
+
+        Raises `Diverged` if the runs of every rate do.
+        """
         best: tuple[float, list[Path]] | None = None
-        for rate in self.plan.rates:
-            folders, scores = [], []
-            for number in range(runs):
-                seed = _SEEDS_PER_RUN * self.seed + number
-                settings = _settings(name, self.worlds[0], self.steps, seed, self.plan.settings, rate=rate)
-                folders.append(self.out / f"{prefix}{name}-{rate:g}-{number}")
-                scores.append(primary_metric(name, finetune(model, folders[-1], settings).median_metrics))
-            if best is None or median(scores) > best[0]:
-                best = median(scores), folders
-        assert best is not None
+        diverged: Diverged | None = None
+        for rate in map(float, self.plan.rates):
+            folders = [self.out / f"{prefix}{name}-{rate}-{number}" for number in range(runs)]
+            try:
+                score = median(
+                    self._tune(model, name, folder, number, rate) for number, folder in enumerate(folders)
+                )
+            except Diverged as error:
+                progress.print_message(f"{name}, {rate:g} times the learning rate: {error}")
+                diverged = error
+                continue
+            if best is None or score > best[0]:
+                best = score, folders
+        if best is None:
+            assert diverged is not None
+            raise diverged
         return best[1]
+
+    def _tune(self, model: Path, name: str, folder: Path, number: int, rate: float) -> float:
+        """Fine-tune a model on a task; return its score on dev."""
+        seed = _SEEDS_PER_RUN * self.seed + number
+        settings = _settings(name, self.worlds[0], self.steps, seed, self.plan.settings, rate=rate)
+        return primary_metric(name, finetune(model, folder, settings).median_metrics)
 
 
 def _settings(
@@ -158,13 +177,12 @@ def _settings(
     """Return the settings of a run; changes may replace those of the task, whose rate is then multiplied."""
     task = STUDY_TASKS[name]
     own = {"steps": steps, "seed": seed, "evaluate_every": steps}
-    rates = {"batch_size": task.batch_size, "lr": task.lr, "optimizer": task.optimizer}
-    values = {"task": name, "data": str(world), "train": own | rates}
-    settings = build_settings(
-        FinetuneSettings, SettingsSource(values, source), SettingsSource(changes, source)
-    )
-    lr = settings.train.lr
-    assert lr is not None
-    scaled = replace(settings, train=replace(settings.train, lr=rate * lr))
-    scaled.record_explicit_keys(settings.explicit_keys)
-    return scaled
+    of_task = {"batch_size": task.batch_size, "lr": task.lr, "optimizer": task.optimizer}
+    values = {"task": name, "data": str(world), "train": own | of_task}
+    sources = SettingsSource(values, source), SettingsSource(changes, source)
+    settings = build_settings(FinetuneSettings, *sources)
+    if rate == 1:
+        return settings
+    assert settings.train.lr is not None
+    scaled = SettingsSource({"train": {"lr": rate * settings.train.lr}}, source)
+    return build_settings(FinetuneSettings, *sources, scaled)
