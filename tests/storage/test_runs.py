@@ -101,12 +101,14 @@ def test_a_run_resumes_on_another_machine_with_the_same_weights(
 def test_every_uploaded_version_resumes(
     bucket: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After each upload, the run on object storage is one with an intact newest checkpoint."""
+    """After each upload that succeeds, the run on object storage has an intact newest checkpoint."""
     url, steps = f"{bucket}/run", list[int]()
     original = mirrored._Mirror._upload
 
     def upload_and_check(self: mirrored._Mirror) -> str | None:
         problem = original(self)
+        if problem is not None:  # checkpoints were removed faster than they can be uploaded
+            return problem
         folder = tmp_path / str(len(steps))
         shutil.copytree(download_folder(url), folder)
         checkpoint = CheckpointStore(folder, 1).newest_valid()
@@ -120,6 +122,32 @@ def test_every_uploaded_version_resumes(
     assert steps[-1] == 12
     names = [name for name in list_objects(url) if name.endswith("state.json")]
     assert len(names) <= 4  # the objects of removed checkpoints are removed
+
+
+def test_a_checkpoint_may_be_replaced_while_files_are_listed(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, url, original = tmp_path / "run", f"{bucket}/run", mirrored._run_files
+    newest = tmp_path / "newest"
+    for folder in (run / "checkpoints" / "step-00000000", newest):
+        folder.mkdir(parents=True)
+        for name in ("model.safetensors", "state.json"):
+            (folder / name).write_text(f"{folder} has {name}")
+    listings: list[dict[str, Path]] = []
+
+    def listed(folder: Path) -> dict[str, Path]:
+        files = original(folder)
+        if newest.exists() and listings:  # the second time, for the upload
+            newest.rename(run / "checkpoints" / "step-00000003")
+            (run / "checkpoints" / "step-00000000" / "state.json").unlink()
+            del files["checkpoints/step-00000000/state.json"]
+        listings.append(files)
+        return files
+
+    monkeypatch.setattr(mirrored, "_run_files", listed)
+    assert mirrored._Mirror(run, url).finish() is None
+    assert not newest.exists()
+    assert "checkpoints/step-00000003/state.json" in list_objects(url)
 
 
 @pytest.mark.slow

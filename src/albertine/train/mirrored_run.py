@@ -176,11 +176,10 @@ class _Mirror:
 
     def _checkpoint_state(self) -> list[tuple[str, int]]:
         """Return what changes when a checkpoint is written or removed."""
-        files = self._run.rglob(f"{CHECKPOINTS_FOLDER}/step-*/{STATE_FILE}")
-        try:
-            return sorted((str(file), file.stat().st_mtime_ns) for file in files)
-        except OSError:  # removed meanwhile; the next call sees the rest
-            return []
+        while True:
+            files = self._run.rglob(f"{CHECKPOINTS_FOLDER}/step-*/{STATE_FILE}")
+            with suppress(FileNotFoundError):  # a checkpoint was removed meanwhile; look again
+                return sorted((str(file), file.stat().st_mtime_ns) for file in files)
 
     def _upload(self) -> str | None:
         """Upload the run as it is now; return what is wrong if that fails."""
@@ -202,5 +201,15 @@ class _Mirror:
         """Upload the files of the run; start again if an old checkpoint is removed meanwhile."""
         for _ in range(_LAST_ATTEMPTS):
             with suppress(FileNotFoundError):
-                return upload_files(_run_files(self._run), self._url, former, writer=self._writer)
-        return upload_files(_run_files(self._run), self._url, former, writer=self._writer)
+                return upload_files(self._listed_files(), self._url, former, writer=self._writer)
+        return upload_files(self._listed_files(), self._url, former, writer=self._writer)
+
+    def _listed_files(self) -> dict[str, Path]:
+        """Return the files of the run, listed while no checkpoint was written or removed.
+
+        Otherwise the list could have a part of an old checkpoint, and not yet the new one.
+        """
+        while True:
+            state, files = self._checkpoint_state(), _run_files(self._run)
+            if self._checkpoint_state() == state:
+                return files
