@@ -119,9 +119,17 @@ def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str
     axes.axhspan(100 * full.score.value - curve.tolerance, 100 * full.score.value, color="#e6e6e6")
     for position, point in zip(positions, curve.points, strict=True):
         if point.setting == curve.recommended:
+            score = 100 * point.score.value
+            axes.plot([position], [score], "o", markersize=8, markerfacecolor="none", color="#1f2430")
             axes.annotate(
-                curve.recommended, (position, 100 * point.score.value), fontsize=8, ha="center", va="bottom"
+                curve.recommended,
+                (position, score),
+                (-4, 9),
+                textcoords="offset points",
+                fontsize=8,
+                ha="right",
             )
+    axes.margins(y=0.12)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(label)
     axes.set_ylabel("score (%)")
