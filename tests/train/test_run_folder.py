@@ -18,12 +18,14 @@ def write_run(folder: Path, *lines: dict[str, object]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", ["predict", "evaluate", "ensemble", "serve"])
+@pytest.mark.parametrize("command", ["predict", "evaluate", "ensemble", "serve", "finetune"])
 def test_an_unfinished_run_is_reported(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_run(tmp_path / "run", {"step": 199}, {"step": 200})
     data = [] if command == "serve" else ["--data", "new.csv"]
+    if command == "finetune":
+        data += ["--task", "classify", "--out", str(tmp_path / "out")]
     others = [str(tmp_path / "other")] if command == "ensemble" else []
     assert run_command(app, [command, str(run), *others, *data]) == 2  # the folder has no model
     line = f"{run}: an unfinished run, about step 200 of 600; using its model so far\n"

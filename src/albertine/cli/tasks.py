@@ -43,6 +43,7 @@ def finetune(
     resolved_settings = options.read_settings(SweepSettings)
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
+    report_unfinished_runs(*filter(None, (model, resolved_settings.init_from)))
     with open_cluster(cluster) as executor:
         results = run_finetuning(model, out, resolved_settings, sweep=sweep, executor=executor)
     show_finetune_results(out, results, as_json=json)
