@@ -14,7 +14,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.train import duration
 from albertine.train.settings import DEFAULT_EPOCHS, DEFAULT_MAX_BATCH_TOKENS, DEFAULT_MAX_STEPS
 
-_MIN_STEPS = 4_000  # if the batches can be so small
+_MIN_STEPS = 4_000  # fewer only if the batches are as small as they may be
 _MIN_BATCH_TOKENS, _MIN_BATCH_SAMPLES = 4_096, 8
 
 
@@ -23,7 +23,7 @@ def with_default_length(settings: PretrainSettings, corpus: Corpus, world_size: 
     train = settings.train
     wanted_tokens = DEFAULT_EPOCHS * _tokens_of_epoch(settings, corpus)
     if not train.batch_tokens:
-        # A number of steps says nothing about the number of tokens.
+        # With steps alone, the run may have any number of tokens, so its batches are as large as by default.
         tokens = math.inf if train.steps else wanted_tokens
         train = replace(train, batch_tokens=fitting_batch_tokens(settings, tokens, world_size))
     if not train.steps:
