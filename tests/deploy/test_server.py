@@ -177,12 +177,18 @@ def test_wrong_option_counts_and_missing_masks_are_refused(client_for: ClientFac
     assert "the model takes 64" in response["error"]
 
 
-def test_response_to_a_truncated_item_says_so(client_for: ClientFactory, models: dict[str, Path]) -> None:
+def test_response_to_a_truncated_item_says_so(
+    models: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     long_text = "ka " * 80
     num_tokens = len(albertine.load_tokenizer(models["classify"]).encode(long_text, add_special_tokens=False))
-    status, responses = client_for("classify")("/predict", [{"text": "ka"}, {"text": long_text}])
-    assert status == 200
-    assert [response.get("truncated_tokens") for response in responses] == [None, num_tokens + 2 - 64]
+    with running_server(models["classify"]) as client:  # has written all its lines when it has ended
+        for _ in range(2):
+            status, responses = client("/predict", [{"text": "ka"}, {"text": long_text}])
+            assert status == 200
+            assert [response.get("truncated_tokens") for response in responses] == [None, num_tokens + 2 - 64]
+    (message,) = other_lines(capsys.readouterr().err)
+    assert message.endswith("later truncated items are only counted")
 
 
 def test_full_queue_is_503_and_internal_error_is_500(
