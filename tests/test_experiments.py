@@ -25,12 +25,22 @@ SERIES = Path(__file__).parent.parent / "experiments" / "series.txt"
 SMALL = Variation(hidden_size=24, layers=3, heads=4, embedding_size=10, batch="256", local_start=False)
 
 
-def test_model_without_variations_is_albert() -> None:
-    settings = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4)
+@pytest.mark.parametrize("is_first", [False, True], ids=["published", "norms of inputs, rotary positions"])
+def test_networks_of_model_folders_are_equal(is_first: bool) -> None:
+    settings = ModelSettings(
+        vocab_size=61,
+        embedding_size=10,
+        hidden_size=24,
+        layers=3,
+        heads=4,
+        norm_first=is_first,
+        rotary=is_first,
+    )
     albert: Any = Model(settings, HeadSettings(kind="pretrain"), seed=1)
     for parameter in albert.parameters():
         parameter.data.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
-    model = VariantModel(SMALL, 61)
+    variation = replace(SMALL, norm="before", rotary=True) if is_first else SMALL
+    model = VariantModel(variation, 61)
     for variant, original in published_modules(model, albert):
         variant.load_state_dict(original.state_dict())
     model.bias.data.copy_(albert.head.masked.bias)
