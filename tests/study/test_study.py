@@ -20,8 +20,11 @@ from albertine.study import study_run
 from albertine.study import tasks as study_tasks
 from albertine.study.catalog import find_claim
 from albertine.study.equal_time import StepTiming
+from albertine.study.report import measures_of
 from albertine.study.settings import StudySettings
+from albertine.study.study_run import StudyRun
 from albertine.study.tasks import FinetuningPlan, PlannedTuning
+from albertine.train.metrics_log import METRICS_FILE
 
 CLAIM = """
 claim = "Order is <better>."
@@ -197,6 +200,28 @@ def test_steps_are_timed(studied: Path) -> None:
         timing.seconds()
 
 
+def test_progress_counts_the_steps_of_fine_tuning(studied: Path) -> None:
+    claim = find_claim(str(studied / "order.toml"))
+    settings, measures = StudySettings(scale="smoke"), measures_of(claim)
+
+    def first_run(plan: FinetuningPlan | None) -> StudyRun:
+        one_claim = replace(claim, finetuning={} if plan is None else {"SOP": plan})
+        (planned,) = studies.claim_runs([one_claim], studied / "studies", settings)
+        return planned.by_arm()["SOP"][0]
+
+    assert first_run(None).steps_done(measures) == first_run(None).planned_steps(measures) == 3 + 2
+    plan = FinetuningPlan(start="mnli", runs=2, rates=(1, 2))
+    run = first_run(plan)
+    assert run.planned_steps(measures) == 3 + 2 * (2 * 2 + 2)
+    assert run.steps_done(measures) == 3
+    for name in ("start-mnli-1.0-0", "sst-2-2.0-1"):
+        folder = run.folder / "tasks" / plan.address / name
+        folder.mkdir(parents=True)
+        (folder / METRICS_FILE).write_text('{"step": 1}\n{"step": 2}\n')
+    assert run.steps_done(measures) == 3 + 2 * 2
+    shutil.rmtree(run.folder / "tasks" / plan.address)
+
+
 @pytest.mark.slow
 def test_all_claims_of_a_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
@@ -251,7 +276,7 @@ def _diverge(*_: Any) -> None:
     raise Diverged("the loss is not finite")
 
 
-def _run_here(_activity: str, jobs: dict[Path, Any], _steps: int, _executor: object) -> None:
+def _run_here(_activity: str, jobs: dict[Path, Any], *_: object) -> None:
     for job in jobs.values():
         job()
 

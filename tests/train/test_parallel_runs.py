@@ -20,7 +20,7 @@ from albertine.processes import block_signals
 from albertine.settings import SettingError
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.metrics_log import METRICS_FILE
-from albertine.train.parallel_runs import _last_step, run_in_parallel
+from albertine.train.parallel_runs import last_step, run_in_parallel
 
 
 def test_all_runs_finish_and_share_one_progress_line(
@@ -153,7 +153,7 @@ def test_sigterm_checkpoints_both_berts_of_a_demo(tmp_path: Path) -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as demo:
         deadline = time.monotonic() + 400
         runs = [out / "bert", out / "narrow-bert"]  # they begin together, when the ALBERT is trained
-        while not all(map(_last_step, runs)) and time.monotonic() < deadline:
+        while not all(map(last_step, runs)) and time.monotonic() < deadline:
             assert demo.poll() is None
             time.sleep(0.2)
         demo.send_signal(signal.SIGTERM)

@@ -6,13 +6,23 @@ from pathlib import Path
 from albertine import progress
 from albertine.device import choose_device
 from albertine.executors.executor import Executor
-from albertine.train.parallel_runs import is_faster_in_parallel, run_in_parallel, run_on_cluster
+from albertine.train.parallel_runs import (
+    StepCounter,
+    is_faster_in_parallel,
+    run_in_parallel,
+    run_on_cluster,
+)
 
 Job = Callable[[], object]
 
 
 def execute(
-    activity: str, jobs: Mapping[Path, Job], steps: int, widest: int, executor: Executor | None = None
+    activity: str,
+    jobs: Mapping[Path, Job],
+    steps: int,
+    widest: int,
+    executor: Executor | None = None,
+    steps_of: StepCounter | None = None,
 ) -> None:
     """Run jobs.
 
@@ -22,12 +32,13 @@ def execute(
         steps: steps of all jobs together.
         widest: hidden size of the widest model.
         executor: a cluster; None for this machine.
+        steps_of: returns the finished steps of the job of a folder; None to read the metrics log there.
     """
     if are_parallel(widest):
-        run_in_parallel(activity, jobs, steps, executor)
+        run_in_parallel(activity, jobs, steps, executor, steps_of)
         return
     if executor is not None:
-        run_on_cluster(activity, _call, jobs, steps, executor, choose_device("auto"))
+        run_on_cluster(activity, _call, jobs, steps, executor, choose_device("auto"), steps_of)
         return
     for number, job in enumerate(jobs.values(), start=1):
         progress.print_message(f"{activity}: {number} of {len(jobs)}")

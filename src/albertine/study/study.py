@@ -8,7 +8,7 @@ OUT/study.lock                       locked while a study runs
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -154,10 +154,15 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
     while remaining := [run for run in every if not run.is_finished(measures)]:
         # Arms that start from others have to wait for them.
         ready = [run for run in remaining if run.start is None or run.start.is_trained]
-        jobs = {run.model: partial(run.compute, measures) for run in ready}
-        steps = sum(run.settings.train.steps for run in ready)
+        by_folder = {run.model: run for run in ready}
+        jobs = {folder: partial(run.compute, measures) for folder, run in by_folder.items()}
+        steps = sum(run.planned_steps(measures) for run in by_folder.values())
         widest = max(run.settings.model.hidden_size for run in ready)
-        execute(f"{one.claim.name}, training {len(jobs)} runs", jobs, steps, widest, executor)
+
+        def steps_of(folder: Path, runs: Mapping[Path, StudyRun] = by_folder) -> int:
+            return runs[folder].steps_done(measures)
+
+        execute(f"{one.claim.name}, {len(jobs)} runs", jobs, steps, widest, executor, steps_of)
     return one.report(runs)
 
 

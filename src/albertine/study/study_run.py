@@ -14,7 +14,7 @@ import math
 import shutil
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -45,6 +45,7 @@ from albertine.study.protocol import Protocol
 from albertine.study.tasks import FinetuningPlan, PlannedTuning, finetuned_score
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.metrics_log import read_metrics
+from albertine.train.parallel_runs import last_step
 from albertine.train.run_folder import has_checkpoints
 
 RUNS_FOLDER = "runs"
@@ -223,10 +224,13 @@ class StudyRun:
             parts[f"probe-{self.protocol.probe_tokens}"] = self._probe
         if "layers" in sources:
             parts["layers"] = self._measure_layers
-        if "tasks" in sources:
-            for task in self.protocol.tasks:
-                parts[self._task_part(task)] = partial(self._finetune, task)
+        for task in self._tasks(measures):
+            parts[self._task_part(task)] = partial(self._finetune, task)
         return parts
+
+    def _tasks(self, measures: Collection[str]) -> Sequence[str]:
+        """Return the tasks that the measures need."""
+        return self.protocol.tasks if any(MEASURES[name].source == "tasks" for name in measures) else ()
 
     def _task_part(self, task: str) -> str:
         protocol = self.protocol
@@ -243,6 +247,24 @@ class StudyRun:
         if self.failure is not None:
             return True
         return self.is_trained and all(self._stored(name) is not None for name in self._parts(measures))
+
+    def planned_steps(self, measures: Collection[str]) -> int:
+        """Return the steps of its pre-training and fine-tuning."""
+        tasks = self._tasks(measures)
+        trainings = len(tasks) if self.finetuning is None else self.finetuning.trainings(tasks)
+        return self.settings.train.steps + self.protocol.finetune_steps * trainings
+
+    def steps_done(self, measures: Collection[str]) -> int:
+        """Return how many of these steps are done."""
+        if self.is_finished(measures):
+            return self.planned_steps(measures)
+        steps = last_step(self.model)
+        if self.finetuning is not None:
+            return steps + sum(map(last_step, (self._tasks_folder / self._plan_address).glob("*")))
+        for part in map(self._task_part, self._tasks(measures)):
+            is_stored = self._stored(part) is not None  # its model is removed then
+            steps += self.protocol.finetune_steps if is_stored else last_step(self._tasks_folder / part)
+        return steps
 
     def check_epochs(self) -> None:
         """Raise `InputError` if the arm is about samples that come again, and none does."""

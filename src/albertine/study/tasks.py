@@ -85,6 +85,11 @@ class FinetuningPlan:
             del values["rates"]
         return json_checksum(values)[:8]
 
+    def trainings(self, tasks: Sequence[str]) -> int:
+        """Return how many times a pre-trained model is fine-tuned for the scores of some tasks."""
+        starts = any(task != self.start for task in tasks) if self.start is not None else False
+        return len(self.rates) * (self.runs * len(tasks) + starts)
+
     def check(self, tasks: Sequence[str], name: str) -> None:
         """Raise `InputError` if its settings are invalid for a task, or those that a study sets itself."""
         if own := _OWN_SETTINGS & SettingsSource(self.settings).keys:

@@ -18,6 +18,8 @@ from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 _MIN_WIDTH_FOR_ALL_CORES = 768  # narrower models are no faster on several cores
 _MAX_WORKERS = 8  # each takes half a gigabyte of memory in addition to its model
 
+StepCounter = Callable[[Path], int]
+
 
 def is_faster_in_parallel(device: torch.device, hidden_size: int) -> bool:
     """Return whether runs of models of a width are faster side by side than one after another."""
@@ -34,6 +36,7 @@ def run_in_parallel(
     runs: Mapping[Path, Callable[[], ResultT]],
     total_steps: int | None,
     executor: Executor | None = None,
+    steps_of: StepCounter | None = None,
 ) -> list[ResultT]:
     """Return the results of all functions, called in parallel; they start in order.
 
@@ -42,12 +45,14 @@ def run_in_parallel(
         runs: The function of each run, by the run's folder.
         total_steps: Number of steps of all runs together; None if it is not known.
         executor: Where they run; None for processes of this machine.
+        steps_of: Returns the finished steps of the run in a folder; None to read its metrics log.
     """
     if not runs:
         return []
     # The same for any number of runs: sums, and so the weights, depend on the number of threads.
     threads = max(1, (os.cpu_count() or 1) // _MAX_WORKERS)
-    return _run(activity, _call, runs, total_steps, executor or ProcessPool(worker_count(len(runs))), threads)
+    executor = executor or ProcessPool(worker_count(len(runs)))
+    return _run(activity, _call, runs, total_steps, executor, threads, steps_of=steps_of)
 
 
 def run_on_cluster(
@@ -57,6 +62,7 @@ def run_on_cluster(
     total_steps: int,
     executor: Executor,
     device: torch.device,
+    steps_of: StepCounter | None = None,
 ) -> list[ResultT]:
     """Return the results of runs on a cluster, each with as many threads as in this process.
 
@@ -67,9 +73,11 @@ def run_on_cluster(
         total_steps: Number of steps of all runs together.
         executor: The cluster.
         device: Device of a run.
+        steps_of: Returns the finished steps of the run in a folder; None to read its metrics log.
     """
     gpus = int(device.type == "cuda")
-    return _run(activity, function, jobs, total_steps, executor, torch.get_num_threads(), gpus)
+    threads = torch.get_num_threads()
+    return _run(activity, function, jobs, total_steps, executor, threads, gpus, steps_of)
 
 
 def _run(
@@ -80,18 +88,20 @@ def _run(
     executor: Executor,
     threads: int,
     gpus: int = 0,
+    steps_of: StepCounter | None = None,
 ) -> list[ResultT]:
     """Return the results of runs, in the order of their jobs; show their progress."""
     if not jobs:
         return []
-    steps_before = sum(map(_last_step, jobs))
+    steps_of = steps_of or last_step
+    steps_before = sum(map(steps_of, jobs))
     remaining_steps = None if total_steps is None else total_steps - steps_before
     with progress.progress_counter(activity, total=remaining_steps, unit="steps") as advance:
         reported_steps = steps_before
 
         def update_progress() -> None:
             nonlocal reported_steps
-            steps_now = max(reported_steps, sum(map(_last_step, jobs)))
+            steps_now = max(reported_steps, sum(map(steps_of, jobs)))
             advance(steps_now - reported_steps)
             reported_steps = steps_now
 
@@ -120,7 +130,7 @@ def _call(run: Callable[[], ResultT]) -> ResultT:
     return run()
 
 
-def _last_step(run: Path) -> int:
+def last_step(run: Path) -> int:
     """Return the last step in the metrics log of a run, or 0."""
     if not (run / METRICS_FILE).exists():
         return 0
