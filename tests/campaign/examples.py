@@ -41,6 +41,7 @@ FINETUNE_COMMANDS: Mapping[str, str] = MappingProxyType(
         "tag": "--task tag --data tags.conll",
         "choose": "--task race --data world/race",
         "match": "--task race --data world/race --co-matching",
+        "compare": "--task rte --data world/glue --matching",
         "answer": "--task squad-2.0 --data world/squad --train.exits --exit-heads own --train.learned-exit",
         "judge": "--task cola --data world/glue",
     }

@@ -495,6 +495,22 @@ def test_wrong_co_matching_file_is_refused(
     load(tmp_path, head="choice")
 
 
+@pytest.mark.parametrize("kind", ["classify", "multi-label", "regress"])
+def test_a_head_that_matches_texts_has_a_file_of_its_own(kind: Any, tmp_path: Path) -> None:
+    head = HeadSettings(kind, labels=1 if kind == "regress" else 3, matching=True)
+    model = Model(small_settings(ModelSettings()), head, seed=5).eval()
+    save_folder(model, tmp_path / "saved")
+    reloaded = load(tmp_path / "saved")
+    assert reloaded.head_settings == head
+    for name, weight in model.named_parameters():
+        assert torch.equal(parameter(reloaded, name), weight), name
+    _, loading_info = open_in_transformers(tmp_path / "saved", "AlbertForSequenceClassification")
+    assert loading_info["unexpected_keys"] == []
+    assert set(loading_info["missing_keys"]) == {"classifier.weight", "classifier.bias"}
+    changed = change_in_transformers(tmp_path / "saved", tmp_path / "hf", "AlbertForSequenceClassification")
+    assert not load(changed).head_settings.matching
+
+
 Damage = Callable[[Path], None]
 
 

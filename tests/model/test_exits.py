@@ -27,6 +27,7 @@ from albertine.settings.exit_rule import ExitRule, make_exit_rule
 HEADS = {
     "classify": HeadSettings("classify", labels=3),
     "regress": HeadSettings("regress", labels=1),
+    "matching": HeadSettings("classify", labels=3, matching=True),
     "choice": HeadSettings("choice", labels=1, options=3),
     "token": HeadSettings("token", labels=3),
     "span": HeadSettings("span"),

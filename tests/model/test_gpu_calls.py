@@ -105,10 +105,12 @@ TARGET_FACTORIES: dict[str, Callable[[], Any]] = {
 LABELS = {"regress": 1, "choice": 1}
 
 
-@pytest.mark.parametrize("kind", TARGET_FACTORIES)
+@pytest.mark.parametrize("kind", [*TARGET_FACTORIES, "matching"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_every_head_has_a_loss_on_gpu(kind: Any, dtype: torch.dtype) -> None:
-    head = HeadSettings(kind=kind, labels=LABELS.get(kind, 2), options=2)
+    is_matching = kind == "matching"
+    kind = "classify" if is_matching else kind
+    head = HeadSettings(kind=kind, labels=LABELS.get(kind, 2), options=2, matching=is_matching)
     output, flash_calls = run_on_fake_gpu(SMALL, head, dtype, TARGET_FACTORIES[kind])
     assert output.loss.device.type == "cuda"
     assert output.loss.dtype == torch.float32

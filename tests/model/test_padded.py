@@ -33,6 +33,7 @@ HEADS = {
     **{kind: HeadSettings(kind=kind) for kind in ("pretrain", "mlm", "span")},
     "answerable span": HeadSettings(kind="span", answerable=True),
     **{kind: HeadSettings(kind=kind, labels=3) for kind in ("classify", "multi-label", "token")},
+    "matching": HeadSettings(kind="classify", labels=3, matching=True),
     **{kind: HeadSettings(kind=kind, labels=1, options=2) for kind in ("regress", "choice")},
 }
 

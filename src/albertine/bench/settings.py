@@ -73,8 +73,9 @@ class FinetuneBenchSettings(FinetuneSettings):
         super().check()
         if self.train.exits:
             raise SettingError("train.exits", True, "transformers has no exits to compare with")
-        if self.co_matching:
-            raise SettingError("co_matching", True, "transformers has no such head to compare with")
+        for name in ("co_matching", "matching"):
+            if getattr(self, name):
+                raise SettingError(name, True, "transformers has no such head to compare with")
 
 
 @dataclass(frozen=True)

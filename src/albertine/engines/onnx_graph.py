@@ -17,7 +17,7 @@ from torch.export import Dim
 
 from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.model.model import Model
-from albertine.model.padded import PaddedModel, first_tokens
+from albertine.model.padded import PaddedModel, first_tokens, visible_tokens
 
 _MAX_FOLDED_BYTES = 8 << 20  # more than of any weight whose transpose the exporter computes
 _OPSET = 20  # the first with GELU as an operation
@@ -39,7 +39,8 @@ class ExportedModel(nn.Module):
         """Return the logits of the head; see `PaddedModel.forward`."""
         hidden = self.padded.hidden(input_ids, attention_mask, token_type_ids)
         logits: dict[str, Tensor] = self.head.logits_of_tokens(hidden)
-        at_tokens: dict[str, Tensor] = self.head.logits_of_sequences(hidden)
+        states = self.head.sequence_states(hidden, visible_tokens(attention_mask), token_type_ids)
+        at_tokens: dict[str, Tensor] = self.head.logits_of_sequences(states)
         for name, values in at_tokens.items():
             logits[name] = first_tokens(values, attention_mask)
             logits[AT_FIRST_TOKEN + name] = values

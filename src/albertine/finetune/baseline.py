@@ -11,6 +11,7 @@ from albertine.finetune.run import FinetuneResult
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.model.parameter_counts import count_parameters
+from albertine.tasks.examples import TextExample
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
 # Below these a model can gain from more; the paper's models have at least 12 million parameters.
@@ -72,6 +73,9 @@ def baseline_advice(
 
 def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettings) -> Iterator[str]:
     """Yield what would improve a model, from the facts of its run."""
+    has_pairs = any(isinstance(one, TextExample) and len(one.texts) > 1 for one in data.train_examples)
+    if has_pairs and not settings.matching:
+        yield "compare the two texts token by token (--matching)"
     if settings.random_weights:
         yield "start from pre-trained weights (no --random-weights)"
     elif (tokens := _pretraining_tokens(data.checkpoint)) is not None and tokens < _FEW_TOKENS:

@@ -17,9 +17,10 @@ from albertine.interop.transformers_config import checkpoint_model_settings
 from albertine.model.model import Model
 from albertine.randomness import Stream, random_bits, uniform
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.model import KINDS_OF_SETTINGS
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
-from albertine.tasks.examples import Example, MultipleChoiceExample, example_chunks
+from albertine.tasks.examples import Example, MultipleChoiceExample, TextExample, example_chunks
 from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASKS, create_task_type, find_task
@@ -91,6 +92,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     max_length = _max_length(settings, task, model_settings)
     if settings.co_matching:
         _check_parts(train, settings)
+    if settings.matching:
+        _check_pairs(train, settings)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     task_type = create_task_type(
         card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout(settings)
@@ -115,6 +118,12 @@ def check_head(task: Task, settings: FinetuneSettings) -> None:
             f"--co-matching: --task {task.name} is {task.task_type.title}, without options to match with "
             f"passage and question; the tasks that have them: {names}"
         )
+    if settings.matching and task.task_type.head_kind not in KINDS_OF_SETTINGS["matching"]:
+        hint = "; --co-matching is for multiple choice" if task.task_type.has_parts else ""
+        raise InputError(
+            f"--matching: --task {task.name} is {task.task_type.title}; it compares the two texts of a "
+            f"classification or of a regression{hint}"
+        )
 
 
 def _check_parts(examples: list[Example], settings: FinetuneSettings) -> None:
@@ -127,6 +136,16 @@ def _check_parts(examples: list[Example], settings: FinetuneSettings) -> None:
     raise InputError(
         f"--co-matching: {settings.data} has options only, and no passage or question to match them with; "
         "name their columns with --context and --question, or leave --co-matching out"
+    )
+
+
+def _check_pairs(examples: list[Example], settings: FinetuneSettings) -> None:
+    """Raise `InputError` if there are no second texts, so that matching would learn nothing."""
+    if any(isinstance(example, TextExample) and len(example.texts) > 1 for example in examples):
+        return
+    raise InputError(
+        f"--matching: {settings.data} has one text in each example, and none to compare it with; name the "
+        "column of the second with --text-pair, or leave --matching out"
     )
 
 

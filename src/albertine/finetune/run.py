@@ -168,6 +168,7 @@ def build_trainer(
     head = replace(
         data.task_type.head_settings,
         co_matching=settings.co_matching,
+        matching=settings.matching,
         exits=exits,
         learned_exit=train.learned_exit,
     )

@@ -128,6 +128,9 @@ class FinetuneSettings(DataSettings):
     co_matching: bool = setting(
         False, "For multiple choice: match passage, question and option in pairs, in place of reading [CLS]."
     )
+    matching: bool = setting(
+        False, "For pairs of texts: compare the two token by token, beside reading [CLS]."
+    )
     exit_heads: Literal["shared", "own"] = setting(
         "shared", "With train.exits: one head for all steps of depth (shared), or one for each step (own)."
     )

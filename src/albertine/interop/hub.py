@@ -13,6 +13,7 @@ from typing import Literal
 
 from albertine.errors import InputError, WorkError, did_you_mean
 from albertine.interop.export_record import EXPORT_FILE, read_export_record
+from albertine.interop.tensor_names import ANSWERABLE_FILE, CO_MATCHING_FILE, EXITS_FILE, MATCHING_FILE
 from albertine.settings import MODEL_PRESETS
 from albertine.storage.cache import local_folder
 
@@ -20,11 +21,11 @@ from albertine.storage.cache import local_folder
 _COMMON_FILES = [EXPORT_FILE, "config.json", "task.json", "tokenizer.json", "tokenizer_config.json"]
 _COMMON_FILES += ["special_tokens_map.json", "spiece.model", "vocab.txt"]
 # More of a checkpoint, with or without the weights.
-_SMALL_FILES = ["model.safetensors.index.json", "answerable.safetensors"]
+_SMALL_FILES = ["model.safetensors.index.json", ANSWERABLE_FILE]
 # Of sentence-transformers: its modules, most with a folder of their own.
 _SMALL_FILES += ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
 _SMALL_FILES += ["[0-9]_*/config.json"]
-_WEIGHT_FILES = ["model*.safetensors", "co_matching.safetensors", "exits.safetensors"]
+_WEIGHT_FILES = ["model*.safetensors", CO_MATCHING_FILE, MATCHING_FILE, EXITS_FILE]
 _WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
 
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".onnx", ".data", ".h5")  # of any library

@@ -128,14 +128,14 @@ def _own_head(
 ) -> HeadSettings | None:
     """Return the settings of a checkpoint's own head; None if it has none.
 
-    `transformers` keeps the settings of a co-matching head, but saves a head of its own, with a classifier.
+    `transformers` keeps the settings of a head that matches texts, but saves its own head, with a classifier.
     It also keeps those of an exit unit, but not the unit.
     """
     head = head_settings_from_config(config, str(config_file))
     if head is not None and head.learned_exit and _may_lack_file(config_file.with_name(EXITS_FILE)):
         head = replace(head, learned_exit=False)
-    if head is not None and head.co_matching and "classifier.weight" in tensors:
-        return replace(head, co_matching=False)
+    if head is not None and (head.co_matching or head.matching) and "classifier.weight" in tensors:
+        return replace(head, co_matching=False, matching=False)
     return head
 
 

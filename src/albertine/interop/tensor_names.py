@@ -158,12 +158,18 @@ def _block_mappings(
 
 
 ANSWERABLE_FILE, EXITS_FILE = "answerable.safetensors", "exits.safetensors"
+CO_MATCHING_FILE, MATCHING_FILE = "co_matching.safetensors", "matching.safetensors"
 # The layers that `transformers` lacks, by the file that they are saved in.
 _OWN_LAYERS = {
     ANSWERABLE_FILE: ("answerable.weight", "answerable.bias"),
-    "co_matching.safetensors": (
+    CO_MATCHING_FILE: (
         "attention.weight",
         *(f"{layer}.{part}" for layer in ("first", "second", "gate", "out") for part in ("weight", "bias")),
+    ),
+    MATCHING_FILE: (
+        *(f"matching.{name}" for name in ("query.weight", "key.weight", "dense.weight", "dense.bias")),
+        "out.weight",
+        "out.bias",
     ),
 }
 
@@ -175,12 +181,14 @@ def _own_layer_mappings(file: str) -> Iterator[ParameterMapping]:
 
 def _head_mappings(head: HeadSettings, family: Family) -> Iterator[ParameterMapping]:
     if head.co_matching:
-        yield from _own_layer_mappings("co_matching.safetensors")
+        yield from _own_layer_mappings(CO_MATCHING_FILE)
         return
     pooler = "albert.pooler" if family == "albert" else "bert.pooler.dense"
     if head.kind in ("pretrain", "classify", "multi-label", "regress", "choice"):
         yield from _weight_and_bias("head.pooler.dense", pooler)
-    if head.kind == "pretrain":
+    if head.matching:
+        yield from _own_layer_mappings(MATCHING_FILE)
+    elif head.kind == "pretrain":
         yield from _weight_and_bias(
             "head.pair", "sop_classifier.classifier" if family == "albert" else "cls.seq_relationship"
         )

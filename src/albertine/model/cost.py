@@ -96,7 +96,8 @@ def prediction_flops(
 
 
 def _reads_first_token(head: HeadSettings) -> bool:
-    return head.kind in ("classify", "multi-label", "regress", "choice") and not head.co_matching
+    matches = head.co_matching or head.matching
+    return head.kind in ("classify", "multi-label", "regress", "choice") and not matches
 
 
 def _head_flops(model: ModelSettings, head: HeadSettings, length: int) -> float:
@@ -106,6 +107,10 @@ def _head_flops(model: ModelSettings, head: HeadSettings, length: int) -> float:
         # For each of three pairs: three products of 2/3 of the tokens with matrices, three of the tokens of
         # two parts with each other, and the gate.
         return 6.0 * h * h * length + 2.0 * h * length * length + 12.0 * h * h
+    if head.matching:
+        # Queries, keys and the dense layer; the attention within the sequence; the pooler and the output.
+        of_tokens = length * (12.0 * h * h + 4.0 * h * length)
+        return of_tokens + 2.0 * h * h + 6.0 * h * head.labels
     if _reads_first_token(head):
         return 2.0 * h * h + 2.0 * h * head.labels
     return 2.0 * h * length * (2 if head.kind == "span" else head.labels)

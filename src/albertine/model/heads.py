@@ -5,7 +5,8 @@ masked-LM head belongs to the encoder: it is the token embedding. A head says wh
 strip it reads. Called with their hidden states, it returns an output dataclass, with the loss if
 targets are given. Losses are computed in fp32 whatever the precision of the rest. `Head.logits` gives the
 logits alone, for hidden states of any shape [..., hidden]. `span_head` has the head for
-question answering, and `co_matching_head` one for multiple choice.
+question answering, and `co_matching_head` one for multiple choice. `text_matching` is a part of the heads
+for pairs of texts.
 """
 
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from albertine.errors import InputError
 from albertine.model.kernels.selection import Kernels
 from albertine.model.layers import gelu_approximation
 from albertine.model.strip import Strip
+from albertine.model.text_matching import NUM_VECTORS, TextMatching
 from albertine.settings import HeadSettings, ModelSettings
 
 
@@ -62,6 +64,16 @@ class Head(nn.Module):
     def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Return the logits of sequences by name: [..., hidden] to [...] or [..., classes]."""
         return {}
+
+    def sequence_states(self, hidden: Tensor, is_visible: Tensor, segments: Tensor) -> Tensor:  # noqa: ARG002
+        """Return for each token what `logits_of_sequences` reads of a first token: [rows, length, ...].
+
+        Args:
+            hidden: hidden states of padded or packed rows, [rows, length, hidden].
+            is_visible: whether two tokens are of the same sequence, [rows, length, length].
+            segments: segment of each token, [rows, length].
+        """
+        return hidden
 
     def decisions(self, output: Any, strip: Strip) -> Tensor:
         """Return numbers that stay the same if and only if the predictions do, [predictions, ...].
@@ -262,31 +274,52 @@ class PredictionOutput:
 
 
 class ClassificationHead(Head):
-    """Predicts a label for each sequence; targets are label indices, [sequences]."""
+    """Predicts a label for each sequence; targets are label indices, [sequences].
+
+    With `matching`, the states of a sequence are that of its [CLS] and the vectors of `TextMatching`.
+    """
 
     def __init__(self, settings: ModelSettings, head: HeadSettings):
         super().__init__()
-        self.pooler = Pooler(settings.hidden_size)
-        self.out = nn.Linear(settings.hidden_size, head.labels)
+        self.width = settings.hidden_size
+        self.pooler = Pooler(self.width)
+        self.matching = TextMatching(self.width) if head.matching else None
+        num_vectors = 1 + (NUM_VECTORS if head.matching else 0)
+        self.out = nn.Linear(num_vectors * self.width, head.labels)
         self.dropout = head.dropout
 
     def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:
         """Return logits with the shape that `sequence_logits` documents."""
         return {"logits": self.sequence_logits(cls_hidden)}
 
-    def indices_to_read(self, strip: Strip, targets: Tensor | None) -> Tensor:  # noqa: ARG002
-        """Return the indices of the first tokens."""
-        return strip.cls_indices
+    def indices_to_read(self, strip: Strip, targets: Tensor | None) -> Tensor | None:  # noqa: ARG002
+        """Return the indices of the first tokens; with `matching`, None for all tokens."""
+        return strip.cls_indices if self.matching is None else None
 
-    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:  # noqa: ARG002  # all heads have this signature
+    def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
         """Return the logits of each sequence, and the loss if there are targets."""
-        logits = self.logits(hidden, hidden)["logits"]
+        states = hidden
+        if self.matching is not None:
+            cls_hidden = hidden.index_select(0, strip.cls_indices)
+            states = torch.cat([cls_hidden, self.matching(hidden, strip)], dim=1)
+        logits = self.logits(hidden, states)["logits"]
         return PredictionOutput(logits, None if targets is None else self.loss(logits, targets))
 
-    def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Return the logits of the labels in fp32: [..., hidden] to [..., labels]."""
-        pooled = functional.dropout(self.pooler(cls_hidden), self.dropout, self.training)
-        return linear(self.out, pooled.float())  # bf16 would round close logits to the same value
+    def sequence_states(self, hidden: Tensor, is_visible: Tensor, segments: Tensor) -> Tensor:
+        """Return for each token the states of its sequence, of which [CLS] is the token itself."""
+        if self.matching is None:
+            return hidden
+        return torch.cat([hidden, self.matching.of_rows(hidden, is_visible, segments)], dim=2)
+
+    def sequence_logits(self, states: Tensor) -> Tensor:
+        """Return the logits of the labels in fp32: [..., states] to [..., labels]."""
+        if self.matching is None:
+            vectors = self.pooler(states)
+        else:
+            cls_hidden, compared = states.split([self.width, NUM_VECTORS * self.width], dim=-1)
+            vectors = torch.cat([self.pooler(cls_hidden).float(), compared.float()], dim=-1)
+        vectors = functional.dropout(vectors, self.dropout, self.training)
+        return linear(self.out, vectors.float())  # bf16 would round close logits to the same value
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy."""
@@ -321,9 +354,9 @@ class MultiLabelHead(ClassificationHead):
 class RegressionHead(ClassificationHead):
     """Predicts a number for each sequence; targets are numbers, [sequences]."""
 
-    def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Return the predicted numbers: [..., hidden] to [...]."""
-        return super().sequence_logits(cls_hidden).squeeze(-1)
+    def sequence_logits(self, states: Tensor) -> Tensor:
+        """Return the predicted numbers: [..., states] to [...]."""
+        return super().sequence_logits(states).squeeze(-1)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the mean squared error."""

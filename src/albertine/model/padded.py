@@ -52,7 +52,9 @@ class PaddedModel(nn.Module):
             padding, and of sequences without tokens, are finite and have no meaning.
         """
         hidden = self.hidden(input_ids, attention_mask, token_type_ids, position_ids)
-        return self.model.head.logits(hidden, first_tokens(hidden, attention_mask))
+        head, is_visible = self.model.head, visible_tokens(attention_mask)
+        states = head.sequence_states(hidden, is_visible, token_type_ids)
+        return head.logits(hidden, first_tokens(states, attention_mask))
 
     def hidden(
         self,

@@ -80,7 +80,12 @@ def count_task_parameters(model: ModelSettings, head: HeadSettings) -> int:
     The pooler of the last head counts as part of the encoder; those of own heads of earlier steps do not.
     """
     h = model.hidden_size
-    task_layers = 5 * h * h + 6 * h if head.co_matching else head.labels * h
+    if head.co_matching:
+        task_layers = 5 * h * h + 6 * h
+    elif head.matching:
+        task_layers = 6 * h * h + h + 3 * head.labels * h
+    else:
+        task_layers = head.labels * h
     has_pooler = head.kind not in ("token", "span") and not head.co_matching
     earlier_heads = model.layers - 1 if head.exits == "own" else 0
     return task_layers + earlier_heads * (task_layers + (h * h + h if has_pooler else 0))

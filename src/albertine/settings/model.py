@@ -11,6 +11,7 @@ and the factorized embedding are what distinguishes ALBERT from BERT:
     none       layers             layers         BERT
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -204,6 +205,14 @@ class ModelSettings(Settings):
         return self.groups * self.inner_groups if self.share in ("all", "ffn") else self.layers
 
 
+# Kinds of head that a setting is for.
+KINDS_OF_SETTINGS: Mapping[str, Sequence[str]] = {
+    "answerable": ("span",),
+    "co_matching": ("choice",),
+    "matching": ("classify", "multi-label", "regress"),
+}
+
+
 @dataclass(frozen=True)
 class HeadSettings(Settings):
     """Settings of the head on top of the encoder."""
@@ -220,6 +229,10 @@ class HeadSettings(Settings):
     co_matching: bool = setting(
         False, "Match passage, question and option in pairs, as in DCMN+, in place of [CLS] (choice)."
     )
+    matching: bool = setting(
+        False,
+        "Compare the two texts of a pair token by token, beside [CLS] (classify, multi-label, regress).",
+    )
     exits: ExitHeads = setting(
         "none",
         "Whether the head is trained after the last step of depth only (none) or after every step, as one "
@@ -233,13 +246,19 @@ class HeadSettings(Settings):
         """Raise `SettingError` if a setting does not apply to the kind of head."""
         if self.kind in ("regress", "choice") and self.labels != 1:
             raise SettingError("labels", self.labels, f'must be 1 if kind = "{self.kind}"', ("kind",))
-        for name, kind in (("answerable", "span"), ("co_matching", "choice")):
-            if self.kind != kind and getattr(self, name):
-                raise SettingError(name, True, f'needs kind = "{kind}"', ("kind",))
+        for name, kinds in KINDS_OF_SETTINGS.items():
+            if self.kind not in kinds and getattr(self, name):
+                raise SettingError(name, True, f"needs kind = {_one_of(kinds)}", ("kind",))
         if self.kind in ("pretrain", "mlm") and self.exits != "none":
             raise SettingError("exits", self.exits, f'must be "none" if kind = "{self.kind}"', ("kind",))
         if self.learned_exit and self.exits == "none":
             raise SettingError("learned_exit", True, 'needs exits = "shared" or "own"', ("exits",))
+
+
+def _one_of(values: Sequence[str]) -> str:
+    """Return values as alternatives, as in "a", "b" or "c"."""
+    *first, last = (f'"{value}"' for value in values)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _nearest_divisors(number: int, invalid: int) -> str:

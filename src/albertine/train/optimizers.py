@@ -32,6 +32,7 @@ _HIDDEN_MATRIX_PREFIXES = (
     "head.pooler.",
     "head.masked.dense.",
     *(f"head.{name}." for name in ("attention", "first", "second", "gate")),  # of co-matching
+    "head.matching.",
 )
 # A row for each layer; see `model/step_differences.py`.
 _STACKED_VECTORS = ("encoder.step_differences.attention_vectors.", "encoder.step_differences.ffn_vectors.")

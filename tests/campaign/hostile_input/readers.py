@@ -141,6 +141,12 @@ READERS: Mapping[str, Reader] = {
         (f"evaluate match --data world/race --json {_CPU}",),
         ("world",),
     ),
+    "matching-weights": Reader(
+        "compare/matching.safetensors",
+        SAFETENSORS,
+        (f"evaluate compare --data world/glue --json {_CPU}",),
+        ("world",),
+    ),
     "exit-weights": Reader(
         "answer/exits.safetensors",
         SAFETENSORS,

@@ -1,0 +1,182 @@
+"""Tests of fine-tuning with --matching, through the command line: from training to predictions."""
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from tests.task_fixtures import MODEL, write_jsonl
+
+import albertine
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.interop.huggingface import save_folder
+from albertine.model.model import Model
+from albertine.settings import HeadSettings
+from albertine.text.tokenizer import load_tokenizer
+
+_CPU = ["--device", "cpu"]
+_OPTIONS = {
+    "task": "classify",
+    "text-pair": "other",
+    "dropout": "0",
+    "train.precision": "fp32",
+    "train.steps": "120",
+    "train.lr": "3e-3",
+    "train.warmup": "6",
+    "train.batch-size": "16",
+    "train.optimizer": "adamw",
+    "train.evaluate-every": "60",
+}
+
+
+def pairs(seed: int, count: int) -> list[dict[str, Any]]:
+    """Return rows whose texts have a word in common, or not; no word says by itself which."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        words = rng.sample(("ka", "lo", "mi", "vu", "ren", "tas"), 6)
+        is_shared = rng.random() < 0.5
+        second = [rng.choice(words[:2]) if is_shared else words[3], *words[4:]]
+        rng.shuffle(second)
+        label = "shared" if is_shared else "apart"
+        rows.append({"text": " ".join(words[:2]), "other": " ".join(second), "label": label})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an untrained checkpoint, so wide that different words have different states."""
+    folder = tmp_path_factory.mktemp("checkpoint") / "wide"
+    settings = replace(MODEL, embedding_size=64, hidden_size=64, heads=4)
+    save_folder(
+        Model(settings, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer)
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    write_jsonl(folder / "train.jsonl", pairs(1, 500))
+    write_jsonl(folder / "dev.jsonl", pairs(2, 100))
+    return folder
+
+
+def finetune_arguments(
+    checkpoint: Path, data: Path, out: Path, changes: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    files = {"data": str(data / "train.jsonl"), "dev": str(data / "dev.jsonl"), "out": str(out)}
+    options = _OPTIONS | files | dict(changes)
+    words = [word for name, value in options.items() if value for word in (f"--{name}", value)]
+    return ["finetune", str(checkpoint), *words, *_CPU]
+
+
+@pytest.fixture(scope="module")
+def run(checkpoint: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a finished run whose head matches texts."""
+    folder = tmp_path_factory.mktemp("runs") / "matched"
+    assert run_command(app, [*finetune_arguments(checkpoint, data, folder), "--matching"]) == 0
+    return folder
+
+
+def accuracy(folder: Path) -> float:
+    return float(json.loads((folder / "results.json").read_text())["median"]["accuracy"])
+
+
+def test_the_head_learns_to_compare_and_is_saved(run: Path) -> None:
+    assert accuracy(run) > 0.95
+    assert (run / "matching.safetensors").exists()
+    assert json.loads((run / "config.json").read_text())["albertine"]["head"]["matching"]
+
+
+def test_without_it_the_run_says_what_would_help(
+    checkpoint: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command(app, finetune_arguments(checkpoint, data, tmp_path / "published"))
+    assert not (tmp_path / "published" / "matching.safetensors").exists()
+    assert accuracy(tmp_path / "published") < 0.9  # [CLS] learns it more slowly
+    assert "compare the two texts token by token (--matching)" in capsys.readouterr().out
+
+
+def test_the_saved_model_evaluates_and_predicts_as_in_training(
+    run: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dev, out = str(data / "dev.jsonl"), tmp_path / "answers.jsonl"
+    capsys.readouterr()
+    assert run_command(app, ["evaluate", str(run), "--data", dev, "--json", *_CPU]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["metrics"]["accuracy"] == pytest.approx(accuracy(run), abs=1e-6)
+    assert run_command(app, ["predict", str(run), "--data", dev, "--out", str(out), *_CPU]) == 0
+    predictions = [json.loads(line) for line in out.read_text().splitlines()]
+    pipeline = albertine.pipeline(run, device="cpu")
+    for row, prediction in zip(pairs(2, 100)[:20], predictions, strict=False):  # alone and in a batch
+        alone = pipeline(row["text"], row["other"])
+        assert alone["probabilities"] == pytest.approx(prediction["probabilities"], abs=1e-5)
+
+
+def test_a_run_has_a_report_and_can_be_converted(run: Path, tmp_path: Path) -> None:
+    assert run_command(app, ["report", str(run)]) == 0
+    assert run_command(app, ["convert", str(run), str(tmp_path / "copy")]) == 0
+    copied, original = (folder / "matching.safetensors" for folder in (tmp_path / "copy", run))
+    assert copied.read_bytes() == original.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+def test_an_export_predicts_as_its_source(run: Path, data: Path, to: str, tmp_path: Path) -> None:
+    exported, dev = tmp_path / "exported", str(data / "dev.jsonl")
+    assert run_command(app, ["export", str(run), "--to", to, "--out", str(exported)]) == 0
+    predictions = []
+    for model in (run, exported):
+        out = tmp_path / f"{model.name}.jsonl"
+        assert run_command(app, ["predict", str(model), "--data", dev, "--out", str(out)]) == 0
+        predictions.append([json.loads(line) for line in out.read_text().splitlines()])
+    for expected, actual in zip(*predictions, strict=True):
+        assert actual["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "tag"}, "--matching: --task tag is tagging; it compares the two texts of a classification"),
+        ({"task": "choice"}, "--co-matching is for multiple choice"),
+        ({"text-pair": ""}, "has one text in each example, and none to compare it with; name the column"),
+    ],
+    ids=["tags", "options", "one text"],
+)
+def test_what_has_no_two_texts_is_refused(
+    options: dict[str, str],
+    message: str,
+    checkpoint: Path,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = finetune_arguments(checkpoint, data, tmp_path / "out", options)
+    if options.get("task") in ("tag", "choice"):
+        at = arguments.index("--text-pair")
+        del arguments[at : at + 2]
+    assert run_command(app, [*arguments, "--matching"]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("albertine: ")]
+    assert message in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", [["--exits"], ["--to", "web"]], ids=str)
+def test_steps_of_depth_are_refused(
+    option: list[str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["export", str(run), *option, "--out", str(tmp_path / "out")]) == 2
+    assert "its head compares the texts of a pair (matching)" in capsys.readouterr().err
+
+
+def test_a_run_keeps_its_head(
+    run: Path, checkpoint: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, finetune_arguments(checkpoint, data, run)) == 2
+    assert "a run with matching = true, not false" in capsys.readouterr().err
