@@ -15,7 +15,7 @@ from albertine.train.settings import OptimizerName, PretrainTrainSettings
 from albertine.world.settings import WorldSettings
 
 # Raised when the steps, models or hyperparameters change, so that an older demo is not continued with others.
-PLAN_NUMBER = "3"
+PLAN_NUMBER = "4"
 BASE_MODEL = MODEL_PRESETS["demo"]
 # On the small vocabulary of the little world, more and narrower heads reach better scores.
 WORLD_HEADS = 8
@@ -32,7 +32,17 @@ _WORLD_VOCAB_SIZE, _TEXT_VOCAB_SIZE = 1_700, 8_000
 
 @dataclass(frozen=True)
 class DemoTask:
-    """Hyperparameters of fine-tuning on a task; `steps_factor` is for tasks with short steps."""
+    """Hyperparameters of fine-tuning on a task.
+
+    Attributes:
+        task: name of the task.
+        batch_size: examples of a step.
+        lr: peak learning rate.
+        optimizer: name of the optimizer.
+        uses_world: whether the task is about the little world, not about the text.
+        steps_factor: factor on the steps, for tasks with short ones.
+        matching: whether the head compares the two texts of a pair.
+    """
 
     task: str
     batch_size: int
@@ -40,13 +50,14 @@ class DemoTask:
     optimizer: OptimizerName
     uses_world: bool
     steps_factor: float = 1.0
+    matching: bool = False
 
 
 # Span extraction, multiple choice and sentence pairs; the slowest task starts first.
 DEMO_TASKS = {
     "squad": DemoTask("squad-1.1", 24, 2e-3, "muon", uses_world=True),
     "cloze": DemoTask("choice", 8, 2e-3, "muon", uses_world=False),
-    "mnli": DemoTask("mnli", 16, 1e-3, "muon", uses_world=True, steps_factor=1.5),
+    "mnli": DemoTask("mnli", 16, 1e-3, "muon", uses_world=True, steps_factor=1.5, matching=True),
 }
 BESIDE_PRETRAINING = ("squad", "cloze")  # without pre-training; together they take about as long
 
@@ -124,6 +135,7 @@ def finetune_settings(settings: DemoSettings, name: str, out: Path) -> FinetuneS
         task=demo_task.task,
         data=str(out / "world" if demo_task.uses_world else cloze / "train.jsonl"),
         dev=None if demo_task.uses_world else str(cloze / "dev.jsonl"),
+        matching=demo_task.matching,
         train=FinetuneTrainSettings(
             steps=steps,
             batch_size=demo_task.batch_size,

@@ -1,0 +1,68 @@
+"""A loaded export has its weights in memory once, whatever its layers share."""
+
+import gc
+import multiprocessing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.export.test_model_files import PLANS, write_export
+from tests.model.model_fixtures import SMALL
+
+from albertine.engines.exported_folder import open_export
+from albertine.model.model import Model
+from albertine.model.strip import Strip
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.engine import EngineOptions
+from albertine.settings.export import ExportFormat
+
+# So wide and deep that twelve copies of a block are far more than anything else.
+_SIZES: dict[str, Any] = {
+    "hidden_size": 512,
+    "heads": 8,
+    "embedding_size": 64,
+    "ffn_size": 2048,
+    "layers": 12,
+    "vocab_size": 100,
+    "max_length": 64,
+}
+_BYTES_WITHOUT_WEIGHTS = 80e6
+_UNSHARED: dict[str, Any] = {
+    "share": "none",
+    "groups": 1,
+    "step_rank": 0,
+    "step_vectors": False,
+    "step_signal": False,
+}
+
+
+def _loaded_bytes(folder: Path, warm_up: Path) -> int:
+    """Return what loading an export and running one sentence takes, in a process that knows the library."""
+    sentence = Strip.from_sequences([range(16)])
+    open_export(warm_up, EngineOptions("cpu", "fp32")).run(sentence)
+    gc.collect()
+    before = psutil.Process().memory_info().rss
+    engine = open_export(folder, EngineOptions("cpu", "fp32"))
+    engine.run(sentence)
+    gc.collect()
+    return int(psutil.Process().memory_info().rss - before)
+
+
+def _stored_bytes(settings: ModelSettings) -> int:
+    return sum(4 * weight.numel() for weight in Model(settings, HeadSettings("classify")).parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+@pytest.mark.parametrize("name", ["shared", "shared attention", "groups", "step differences"])
+def test_weights_are_in_memory_once(name: str, to: ExportFormat, tmp_path: Path) -> None:
+    settings = replace(PLANS[name], **_SIZES)
+    for folder, one in (("warm-up", SMALL), ("export", settings)):
+        write_export(Model(one, HeadSettings("classify"), seed=1).eval(), tmp_path / folder, to)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        loaded = pool.apply(_loaded_bytes, (tmp_path / "export", tmp_path / "warm-up"))
+    limit = 2 * _stored_bytes(settings) + _BYTES_WITHOUT_WEIGHTS
+    assert loaded < limit, f"{loaded / 1e6:.0f} MB"
+    assert limit < 2 * _stored_bytes(replace(settings, **_UNSHARED))  # so the test would see copies
