@@ -145,7 +145,7 @@ def test_an_export_predicts_as_its_source(run: Path, data: Path, to: str, tmp_pa
     [
         ({"task": "tag"}, "--matching: --task tag is tagging; it compares the two texts of a classification"),
         ({"task": "choice"}, "--co-matching is for multiple choice"),
-        ({"text-pair": ""}, "has one text in each example, and none to compare it with; name the column"),
+        ({"text-pair": ""}, "has one text in each example, and none to compare it with; leave"),
     ],
     ids=["tags", "options", "one text"],
 )

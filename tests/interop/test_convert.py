@@ -3,6 +3,7 @@
 import json
 import shutil
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 import transformers
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.model.model_fixtures import SMALL
 from tests.sentencepiece_fixture import KOREAN, STORY, reference_ids, sentencepiece_model
 
 import albertine
@@ -20,6 +22,8 @@ from albertine.errors import WorkError
 from albertine.interop.convert import verify_copy
 from albertine.interop.huggingface import load_folder
 from albertine.interop.verify_tokenizer import _sentencepiece_ids, hard_texts, verify_tokenizer
+from albertine.model.model import Model
+from albertine.settings import HeadSettings
 
 
 @pytest.fixture
@@ -93,6 +97,11 @@ def test_input_error_is_one_line(
     assert run_command(app, arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "new").exists()
+
+
+def test_a_copy_of_a_model_with_one_segment_is_verified(tmp_path: Path) -> None:
+    model = Model(replace(SMALL, segments=1), HeadSettings("classify")).eval()
+    verify_copy(model, model, tmp_path)
 
 
 def test_differing_copy_is_refused(checkpoint: Path) -> None:

@@ -94,6 +94,13 @@ def test_gradients_reach_every_weight_and_are_finite() -> None:
         assert parameter.grad.abs().max() > 0, name
 
 
+def test_a_process_without_sequences_gives_every_weight_a_gradient() -> None:
+    model: Any = Model(SMALL, HEAD, seed=1)
+    model(Strip.from_sequences([]), torch.empty(0, dtype=torch.long)).loss.backward()
+    without = [name for name, one in model.head.named_parameters() if one.grad is None]
+    assert not without
+
+
 @torch.no_grad()
 def test_a_new_head_attends_to_the_same_word() -> None:
     """The texts share no position, so that only the tokens can be matched."""

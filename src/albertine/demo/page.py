@@ -188,8 +188,8 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
     if not workspace.settings.text:
         explanation += (
             "The bag of words is a baseline trained on the same examples, which sees the words but not "
-            "their order. On pairs of sentences, the head of a network compares the two texts token by token "
-            "(--matching)."
+            "their order. On pairs of sentences, both networks have a head that compares the two texts token "
+            "by token (--matching)."
         )
     return [
         paragraphs(explanation),

@@ -93,7 +93,7 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     if settings.co_matching:
         _check_parts(train, settings)
     if settings.matching:
-        _check_pairs(train, settings)
+        _check_pairs(train, settings, model_settings)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     task_type = create_task_type(
         card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout(settings)
@@ -139,13 +139,15 @@ def _check_parts(examples: list[Example], settings: FinetuneSettings) -> None:
     )
 
 
-def _check_pairs(examples: list[Example], settings: FinetuneSettings) -> None:
+def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: ModelSettings) -> None:
     """Raise `InputError` if there are no second texts, so that matching would learn nothing."""
+    if model.segments < 2:
+        raise InputError("--matching: the model has one segment, so that it cannot tell two texts apart")
     if any(isinstance(example, TextExample) and len(example.texts) > 1 for example in examples):
         return
     raise InputError(
-        f"--matching: {settings.data} has one text in each example, and none to compare it with; name the "
-        "column of the second with --text-pair, or leave --matching out"
+        f"--matching: {settings.data} has one text in each example, and none to compare it with; leave "
+        "--matching out, or in a table of your own name the column of the second text with --text-pair"
     )
 
 

@@ -80,7 +80,9 @@ def verify_copy(model: Model, copy: Model, folder: Path) -> None:
     sequences = [
         torch.randint(0, model.settings.vocab_size, (n,), generator=generator).tolist() for n in lengths
     ]
-    strip = Strip.from_sequences(sequences, [[int(2 * i >= n) for i in range(n)] for n in lengths])
+    last_segment = min(1, model.settings.segments - 1)
+    segments = [[last_segment * (2 * i >= n) for i in range(n)] for n in lengths]
+    strip = Strip.from_sequences(sequences, segments)
     if model.head_settings.co_matching:
         thirds = [[n * third // 3 for third in range(4)] for n in lengths]
         strip = replace(strip, parts=torch.tensor([list(pairwise(bounds)) for bounds in thirds]))

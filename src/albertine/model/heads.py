@@ -49,7 +49,8 @@ class Head(nn.Module):
 
         Args:
             hidden: hidden states of the tokens, [..., hidden].
-            cls_hidden: hidden state of the first token of each sequence, [sequences, hidden].
+            cls_hidden: hidden state of the first token of each sequence, [sequences, hidden]; for a head with
+                its own `sequence_states`, those of the first token.
 
         Returns:
             Logits of tokens, [...] or [..., classes], and of predictions, [predictions] or
@@ -62,7 +63,10 @@ class Head(nn.Module):
         return {}
 
     def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
-        """Return the logits of sequences by name: [..., hidden] to [...] or [..., classes]."""
+        """Return the logits of sequences by name: [..., hidden] to [...] or [..., classes].
+
+        A head with its own `sequence_states` takes these instead of hidden states.
+        """
         return {}
 
     def sequence_states(self, hidden: Tensor, is_visible: Tensor, segments: Tensor) -> Tensor:  # noqa: ARG002

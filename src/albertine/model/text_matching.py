@@ -44,7 +44,8 @@ class TextMatching(nn.Module):
         query, key = self._queries_and_keys(layout.sort(states))
         rows = (query, key, layout.sort(states), layout.sort(is_second))
         sizes = [count * length for count, length in layout.length_runs]
-        others, has_other = [states.narrow(0, 0, 0)], [is_second.narrow(0, 0, 0)]
+        # A rank without tokens must still give every weight a gradient.
+        others, has_other = [(query + key).narrow(0, 0, 0)], [is_second.narrow(0, 0, 0)]
         for shape, *parts in zip(layout.length_runs, *(one.split(sizes) for one in rows), strict=True):
             query, key, value, in_second = (part.unflatten(0, shape) for part in parts)
             in_other = _in_other_segment(in_second)

@@ -256,15 +256,24 @@ class StudyRun:
 
     def steps_done(self, measures: Collection[str]) -> int:
         """Return how many of these steps are done."""
-        if self.is_finished(measures):
-            return self.planned_steps(measures)
-        steps = last_step(self.model)
-        if self.finetuning is not None:
-            return steps + sum(map(last_step, (self._tasks_folder / self._plan_address).glob("*")))
-        for part in map(self._task_part, self._tasks(measures)):
-            is_stored = self._stored(part) is not None  # its model is removed then
-            steps += self.protocol.finetune_steps if is_stored else last_step(self._tasks_folder / part)
-        return steps
+        planned, tasks = self.planned_steps(measures), self._tasks(measures)
+        stored = [task for task in tasks if self._task_part(task) in self._results]
+        if tasks and len(stored) == len(tasks):
+            return planned
+        steps, plan = last_step(self.model), self.finetuning
+        if plan is not None and plan.start is not None:
+            steps += self._last_steps("start-*")
+        for task in tasks:
+            if task in stored:  # its models may be removed then
+                steps += self.protocol.finetune_steps * (1 if plan is None else len(plan.rates) * plan.runs)
+            else:
+                steps += self._last_steps(self._task_part(task) if plan is None else f"{task}-*")
+        return min(steps, planned)
+
+    def _last_steps(self, pattern: str) -> int:
+        """Return the steps of the models of its fine-tuning whose folders match a pattern."""
+        folder = self._tasks_folder if self.finetuning is None else self._tasks_folder / self._plan_address
+        return sum(map(last_step, folder.glob(pattern)))
 
     def check_epochs(self) -> None:
         """Raise `InputError` if the arm is about samples that come again, and none does."""
