@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,14 @@ def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("checkpoint") / "start"
     save_folder(Model(MODEL, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer))
     return folder
+
+
+def finetune_words(checkpoint: Path, data: Path, out: Path, options: Mapping[str, str]) -> list[str]:
+    """Return the command that fine-tunes on train.jsonl of a folder; options without value are left out."""
+    files = {"data": str(data / "train.jsonl"), "dev": str(data / "dev.jsonl"), "out": str(out)}
+    values = {name: value for name, value in {**files, **options}.items() if value}
+    words = [word for name, value in values.items() for word in (f"--{name}", value)]
+    return ["finetune", str(checkpoint), *words, "--device", "cpu"]
 
 
 def save_untrained_model(

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.task_fixtures import random_words, write_jsonl
+from tests.task_fixtures import finetune_words, random_words, write_jsonl
 
 import albertine
 from albertine.bench.settings import FinetuneBenchSettings
@@ -61,10 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finetune_arguments(
     checkpoint: Path, data: Path, out: Path, changes: Mapping[str, str] = MappingProxyType({})
 ) -> list[str]:
-    files = {"data": str(data / "train.jsonl"), "dev": str(data / "dev.jsonl"), "out": str(out)}
-    options = _OPTIONS | files | dict(changes)
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    return ["finetune", str(checkpoint), "--co-matching", *words, *_CPU]
+    return [*finetune_words(checkpoint, data, out, _OPTIONS | dict(changes)), "--co-matching"]
 
 
 @pytest.fixture(scope="module")

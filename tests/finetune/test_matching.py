@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.task_fixtures import MODEL, write_jsonl
+from tests.task_fixtures import MODEL, finetune_words, write_jsonl
 
 import albertine
 from albertine.cli import app
@@ -70,10 +70,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finetune_arguments(
     checkpoint: Path, data: Path, out: Path, changes: Mapping[str, str] = MappingProxyType({})
 ) -> list[str]:
-    files = {"data": str(data / "train.jsonl"), "dev": str(data / "dev.jsonl"), "out": str(out)}
-    options = _OPTIONS | files | dict(changes)
-    words = [word for name, value in options.items() if value for word in (f"--{name}", value)]
-    return ["finetune", str(checkpoint), *words, *_CPU]
+    return finetune_words(checkpoint, data, out, _OPTIONS | dict(changes))
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +140,11 @@ def test_an_export_predicts_as_its_source(run: Path, data: Path, to: str, tmp_pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"task": "tag"}, "--matching: --task tag is tagging; it compares the two texts of a classification"),
-        ({"task": "choice"}, "--co-matching is for multiple choice"),
+        (
+            {"task": "tag", "text-pair": ""},
+            "--matching: --task tag is tagging; it compares the two texts of a classification",
+        ),
+        ({"task": "choice", "text-pair": ""}, "--co-matching is for multiple choice"),
         ({"text-pair": ""}, "has one text in each example, and none to compare it with; leave"),
     ],
     ids=["tags", "options", "one text"],
@@ -158,9 +158,6 @@ def test_what_has_no_two_texts_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = finetune_arguments(checkpoint, data, tmp_path / "out", options)
-    if options.get("task") in ("tag", "choice"):
-        at = arguments.index("--text-pair")
-        del arguments[at : at + 2]
     assert run_command(app, [*arguments, "--matching"]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("albertine: ")]
     assert message in line

@@ -41,8 +41,9 @@ class TextMatching(nn.Module):
         """Return the vectors of each sequence, in fp32: [tokens, hidden] to [sequences, 2 * hidden]."""
         layout, is_second = AttentionLayout.from_strip(strip), strip.segments > 0
         states = functional.layer_norm(hidden, hidden.shape[-1:])
-        query, key = self._queries_and_keys(layout.sort(states))
-        rows = (query, key, layout.sort(states), layout.sort(is_second))
+        values = layout.sort(states)
+        query, key = self._queries_and_keys(values)
+        rows = (query, key, values, layout.sort(is_second))
         sizes = [count * length for count, length in layout.length_runs]
         # A rank without tokens must still give every weight a gradient.
         others, has_other = [(query + key).narrow(0, 0, 0)], [is_second.narrow(0, 0, 0)]
