@@ -126,8 +126,9 @@ def test_an_export_in_one_graph_refuses_exits(exported: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("to", ["onnx", "openvino"])
-def test_int8_of_own_heads_and_an_exit_unit(to: ExportFormat, tmp_path: Path) -> None:
-    model = make_model(replace(SMALL, layers=4), HEADS["classify"], own=True, learned=True)
+@pytest.mark.parametrize("name", ["classify", "matching"])
+def test_int8_of_own_heads_and_an_exit_unit(name: str, to: ExportFormat, tmp_path: Path) -> None:
+    model = make_model(replace(SMALL, layers=4), HEADS[name], own=True, learned=True)
     write_export(model, tmp_path / "export", to, in_steps=True)
     strip = random_strip(LENGTHS)
     quantize(tmp_path / "export", to, [strip], in_steps=True)

@@ -85,12 +85,11 @@ def test_an_export_has_the_outputs_of_its_source(to: ExportFormat, in_steps: boo
 
 
 def heads_and_forms() -> list[Any]:
-    """Return all combinations except for matching in steps, which is refused."""
+    """Return all combinations."""
     return [
         pytest.param(head, to, in_steps, id=f"{name}-{to}-{'steps' if in_steps else 'whole'}")
         for name, head in HEADS.items()
         for to, in_steps in FORMS
-        if not (head.matching and in_steps)
     ]
 
 

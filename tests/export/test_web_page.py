@@ -35,6 +35,10 @@ TASKS = {
         HeadSettings("classify", labels=3),
         TaskCard("classify", "classify", labels=LABELS, metric_names=("accuracy",), max_length=64),
     ),
+    "matching": (
+        HeadSettings("classify", labels=3, matching=True),
+        TaskCard("classify", "classify", labels=LABELS, metric_names=("accuracy",), max_length=64),
+    ),
     "own exits": (
         HeadSettings("classify", labels=3, exits="own"),
         TaskCard("classify", "classify", labels=LABELS, metric_names=("accuracy",), max_length=64),
@@ -193,7 +197,7 @@ def assert_close(actual: Any, expected: Any) -> None:
 def test_predictions_of_the_page_equal_those_of_the_checkpoint(
     name: str, web_exports: WebExports, browser: Browser
 ) -> None:
-    kind = {"own exits": "classify", "answerable span": "span"}.get(name, name)
+    kind = {"own exits": "classify", "matching": "classify", "answerable span": "span"}.get(name, name)
     with shown(web_exports(name), browser) as source:
         for inputs in INPUTS[kind]:
             for depth in (None, 1):

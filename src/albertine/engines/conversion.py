@@ -30,7 +30,7 @@ def check_convertible(model: Model, source: str = "this model") -> None:
 
 
 def check_steps(model: Model, source: str | Path, option: str) -> None:
-    """Raise `InputError` if steps of depth are not calls of the same block, or a head needs whole rows.
+    """Raise `InputError` if steps of depth are not calls of the same block.
 
     Args:
         model: the model.
@@ -44,11 +44,6 @@ def check_steps(model: Model, source: str | Path, option: str) -> None:
                 f"{source}: {name} = {str(value).lower()}: its steps are not calls of the same block, as "
                 f"{option} needs"
             )
-    if model.head_settings.matching:
-        raise InputError(
-            f"{source}: its head compares the texts of a pair (matching), but with {option} a head reads "
-            "[CLS] alone; fine-tune without --matching"
-        )
 
 
 def convert_model(

@@ -83,6 +83,22 @@ class _HeadGraph(nn.Module):
         return self.head.logits_of_tokens(hidden) | self.head.logits_of_sequences(hidden[:, 0])
 
 
+class _PairHeadGraph(nn.Module):
+    """The head that compares the texts of a pair: states, [rows, length, hidden], to logits.
+
+    The logits of a sequence are those of its first token, [rows, length, labels].
+    """
+
+    def __init__(self, model: Model, head: Head):
+        super().__init__()
+        self.encoder, self.head = model.encoder, head
+
+    def forward(self, states: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> dict[str, Tensor]:
+        hidden = self.encoder.normalized_output(states)
+        of_sequences = self.head.sequence_states(hidden, visible_tokens(attention_mask), token_type_ids)
+        return self.head.logits_of_sequences(of_sequences)
+
+
 class _Stop(nn.Module):
     """States of [CLS] before and after a step, [sequences, hidden], to the logit to stop, [sequences]."""
 
@@ -116,10 +132,14 @@ def step_onnx_graphs(model: Model) -> Iterator[tuple[str, ir.Model]]:
     for step, name in enumerate(head_graphs(settings, model.head_settings)):
         if name not in is_written:
             is_written.add(name)
-            module = _HeadGraph(model, model.head_at(step + 1))
+            inputs = {"states": states}
+            if model.head_settings.matching:
+                inputs |= {"attention_mask": mask, "token_type_ids": segments}
+            make_graph = _PairHeadGraph if model.head_settings.matching else _HeadGraph
+            module = make_graph(model, model.head_at(step + 1))
             with torch.no_grad():
-                outputs = list(module(states))
-            yield name, graph_of_module(module, {"states": states}, outputs, [of_rows])
+                outputs = list(module(**inputs))
+            yield name, graph_of_module(module, inputs, outputs, [of_rows] * len(inputs))
     if model.exit_unit is not None:
         cls_states = {"before": states[:, 0].clone(), "after": states[:, 0].clone()}
         yield STOP, graph_of_module(_Stop(model, model.exit_unit), cls_states, ["logits"], [{0: _ROWS}] * 2)

@@ -43,9 +43,10 @@ class SteppedEngine(ExportedEngine):
         with torch.device("meta"):  # its outputs are compared, and its weights are not used
             self._meta_head = make_head(model, head, nn.Embedding(model.vocab_size, model.embedding_size))
             self.sequences_per_prediction = self._meta_head.sequences_per_prediction
-            states = torch.empty(1, model.hidden_size)
+            states = torch.empty(1, 1, model.hidden_size)
             self._token_logits = self._meta_head.logits_of_tokens(states).keys()
-            self._sequence_logits = self._meta_head.logits_of_sequences(states).keys()
+            of_row = self._meta_head.sequence_states(states, torch.ones(1, 1, 1) > 0, torch.zeros(1, 1))
+            self._sequence_logits = self._meta_head.logits_of_sequences(of_row).keys()
 
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
         """Return the output of the head for a strip, each prediction after the step at which it is final."""
@@ -96,6 +97,10 @@ class SteppedEngine(ExportedEngine):
     def logits_of(self, states: "_States", step: int) -> dict[str, Tensor]:
         """Return the logits of the head of a step, by name."""
         logits: dict[str, Tensor] = {}
+        if self._head.matching:
+            of_rows = self._run_head(step, states.inputs_of_pair_head())
+            first_indices = states.rows.first_indices
+            return {name: values.flatten(0, 1)[first_indices] for name, values in of_rows.items()}
         if self._token_logits:
             of_tokens = self._head_logits(step, states.rows_of(states.rows.token_indices)[None])
             logits |= {name: of_tokens[name][0] for name in self._token_logits}
@@ -106,8 +111,11 @@ class SteppedEngine(ExportedEngine):
 
     def _head_logits(self, step: int, states: Array) -> dict[str, Tensor]:
         """Return all outputs of the head of a step for some states, [rows, length, hidden]."""
+        return self._run_head(step, {"states": states})
+
+    def _run_head(self, step: int, inputs: Arrays) -> dict[str, Tensor]:
         heads = head_graphs(self._model, self._head)
-        outputs = self.graphs[heads[min(step, len(heads)) - 1]]({"states": states})
+        outputs = self.graphs[heads[min(step, len(heads)) - 1]](inputs)
         return {name: torch.from_numpy(values) for name, values in outputs.items()}
 
 
@@ -150,6 +158,11 @@ class _States:
         """Return the states at indices of the flattened rows, [tokens, hidden]."""
         states: Array = self._states.reshape(-1, self._states.shape[-1])[indices.numpy()]
         return states
+
+    def inputs_of_pair_head(self) -> dict[str, Array]:
+        """Return the inputs of a head that compares the tokens of a sequence, each [rows, length, ...]."""
+        names = ("attention_mask", "token_type_ids")
+        return {"states": self._states, **{name: self.rows.inputs[name] for name in names}}
 
     def keep(self, sequences: Tensor) -> Tensor:
         """Remove all other sequences; return the indices that the tokens had in the strip, [tokens]."""

@@ -31,12 +31,23 @@ also in `albertine.{function}` and `albertine serve`.
 |---|---|---|
 | `embed` | `input_ids`, `token_type_ids`, `position_ids` [rows, length] | `states` [rows, length, {width}] |
 | a block | `states`, `attention_mask`, `position_ids`{step_input} | `next_states` |
-| a head | `states` [rows, length, {width}] | logits of each token, or of the first token of each row |
+| a head | {head_inputs} | {head_outputs} |
 {stop}
 A row may hold several sequences. In `attention_mask`, padding is 0, and the tokens of each sequence of a row
-have a number of their own from 1. In `position_ids`, each sequence counts from 0. A head treats every token
-by itself, so its rows may be the states of any tokens.
+have a number of their own from 1. In `position_ids`, each sequence counts from 0. {head_advice}
 """
+
+# What the text says of the head: most heads, and one that compares the two texts of a pair.
+_HEAD = {
+    "head_inputs": "`states` [rows, length, {width}]",
+    "head_outputs": "logits of each token, or of the first token of each row",
+    "head_advice": "A head treats every token\nby itself, so its rows may be the states of any tokens.",
+}
+_PAIR_HEAD = {
+    "head_inputs": "`states`, `attention_mask`, `token_type_ids` [rows, length]",
+    "head_outputs": "logits [rows, length, labels]; those of a sequence are at its first token",
+    "head_advice": "A head compares the\ntwo segments of a sequence, so it needs all tokens of the row.",
+}
 
 _STOP = "| `stop` | states of `[CLS]`, `before` and `after` a step [sequences, {width}] | logit to stop |\n"
 
@@ -47,18 +58,22 @@ from tokenizers import Tokenizer
 {open_graphs}
 blocks = {blocks}
 heads = {heads}
-encoded = Tokenizer.from_file("tokenizer.json").encode("A fine film.")
+encoded = Tokenizer.from_file("tokenizer.json").encode({texts})
+segments = np.array([encoded.type_ids])
 mask, positions = np.array([encoded.attention_mask]), np.arange(len(encoded.ids))[None]
 (states,) = run("embed", {{
     "input_ids": np.array([encoded.ids]),
-    "token_type_ids": np.array([encoded.type_ids]),
+    "token_type_ids": segments,
     "position_ids": positions,
 }})
 for step, (names, head) in enumerate(zip(blocks, heads)):
     for name in names:
         inputs = {{"states": states, "attention_mask": mask, "position_ids": positions}}
         (states,) = run(name, inputs{step_value})
-    print(step + 1, run(head, {{"states": states}}))"""
+    print(step + 1, {logits})"""
+
+_LOGITS = 'run(head, {"states": states})'
+_PAIR_LOGITS = 'run(head, {"states": states, "attention_mask": mask, "token_type_ids": segments})[0][:, 0]'
 
 _OPEN: dict[ExportFormat, tuple[str, str]] = {
     "onnx": (
@@ -100,9 +115,13 @@ def steps_readme(
         blocks=block_graphs(model),
         heads=head_graphs(model, head),
         step_value=' | {"step": np.array(step)}' if model.step_signal else "",
+        texts='"A fine film.", "The film is bad."' if head.matching else '"A fine film."',
+        logits=_PAIR_LOGITS if head.matching else _LOGITS,
     )
+    of_head = _PAIR_HEAD if head.matching else _HEAD
     return _TEMPLATE.format(
         **values,
+        **{name: text.format(width=model.hidden_size) for name, text in of_head.items()},
         code=code,
         width=model.hidden_size,
         step_input=", `step` []" if model.step_signal else "",

@@ -99,7 +99,8 @@ async function run({ run, sequences }) {
         if (page.step_signal) inputs.step = new ort.Tensor("int64", BigInt64Array.of(BigInt(step)), []);
         states[index] = (await graphs[name].run(inputs)).next_states;
       }
-      outputs.push(await logits(graphs[page.heads[step]], states[index], sequences[index].rows));
+      const head = graphs[page.heads[step]];
+      outputs.push(await (page.compares_pairs ? pairLogits : logits)(head, states[index], sequences[index], integers));
     }
     postMessage({ type: "step", run, step: step + 1, outputs, milliseconds: performance.now() - started });
     await new Promise((resolve) => setTimeout(resolve)); // a new run may have arrived
@@ -107,9 +108,17 @@ async function run({ run, sequences }) {
   if (currentRun === run) postMessage({ type: "done", run });
 }
 
-async function logits(head, states, rows) {
+async function logits(head, states, { rows }) {
   const results = await head.run({ states: rows ? selectRows(states, rows) : states });
   return Object.fromEntries(Object.entries(results).map(([name, { data }]) => [name, Float32Array.from(data)]));
+}
+
+// A head that compares the tokens of two texts gives logits at every token; those of the sequence are at its first.
+async function pairLogits(head, states, { segments }, integers) {
+  const mask = integers(segments.map(() => 1));
+  const results = await head.run({ states, attention_mask: mask, token_type_ids: integers(segments) });
+  const first = ({ data, dims }) => Float32Array.from(data.subarray(0, dims[2]));
+  return Object.fromEntries(Object.entries(results).map(([name, tensor]) => [name, first(tensor)]));
 }
 
 // Heads of tokens treat every token by itself, so that only the needed ones are computed.
