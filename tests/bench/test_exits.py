@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.task_fixtures import random_words, write_jsonl
 
-from albertine.bench.padded_exits import padded_exits
+from albertine.bench.padded_exits import time_padded_exits
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.engines.torch_engine import TorchEngine
@@ -71,7 +71,7 @@ def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     recommended = points[result["recommended"]]
     assert recommended["difference"]["mean"] >= -0.005
     assert list(result["score_by_depth"]) == ["1", "2", "3", "4"]
-    assert all(score is not None for scores in result["score_by_depth"].values() for score in scores)
+    assert all(score is not None for scores in result["score_by_depth"].values() for score in scores.values())
     assert full["difference"] == {"mean": 0, "low": 0, "high": 0, "deviation": 0, "seeds": 2}
     models = list((tmp_path / "bench" / "runs").glob("*/model.safetensors"))
     assert len(models) == 2 * 5  # with exits, without, and three shallower ones, for each seed
@@ -112,7 +112,7 @@ def test_padded_batches_predict_the_same(rule: ExitRule | None) -> None:
     for parameter in model.parameters():
         parameter.data.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
     strip = Strip.from_sequences([list(range(3, 3 + length)) for length in (5, 2, 9, 4, 7)])
-    seconds, labels = padded_exits(TorchEngine(model, torch.device("cpu")), [strip], rule)
+    seconds, labels = time_padded_exits(TorchEngine(model, torch.device("cpu")), [strip], rule)
     assert seconds > 0
     with torch.no_grad():
         logits = model(strip).logits if rule is None else forward_with_exits(model, strip, rule).output.logits

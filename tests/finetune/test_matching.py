@@ -124,10 +124,13 @@ def test_a_run_has_a_report_and_can_be_converted(run: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("steps", [[], ["--exits"]], ids=["whole", "steps"])
 @pytest.mark.parametrize("to", ["onnx", "openvino"])
-def test_an_export_predicts_as_its_source(run: Path, data: Path, to: str, tmp_path: Path) -> None:
+def test_an_export_predicts_as_its_source(
+    run: Path, data: Path, to: str, steps: list[str], tmp_path: Path
+) -> None:
     exported, dev = tmp_path / "exported", str(data / "dev.jsonl")
-    assert run_command(app, ["export", str(run), "--to", to, "--out", str(exported)]) == 0
+    assert run_command(app, ["export", str(run), "--to", to, *steps, "--out", str(exported)]) == 0
     predictions = []
     for model in (run, exported):
         out = tmp_path / f"{model.name}.jsonl"
@@ -162,14 +165,6 @@ def test_what_has_no_two_texts_is_refused(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("albertine: ")]
     assert message in line
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("option", [["--exits"], ["--to", "web"]], ids=str)
-def test_steps_of_depth_are_refused(
-    option: list[str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(app, ["export", str(run), *option, "--out", str(tmp_path / "out")]) == 2
-    assert "its head compares the texts of a pair (matching)" in capsys.readouterr().err
 
 
 def test_a_run_keeps_its_head(

@@ -58,7 +58,10 @@ def test_rates_of_rte_match_google() -> None:
 def test_narrow_models_take_the_usual_optimizer_and_schedule() -> None:
     narrow = replace(BASE, hidden_size=312, heads=12)
     train = with_task_defaults(FinetuneSettings(), "rte", narrow, 2_490, 512).train
-    assert (train.optimizer, train.schedule) == ("adamw", "linear")
+    assert (train.optimizer, train.schedule, train.batch_size, train.lr) == ("muon", "linear", 32, 2e-3)
+    adamw = FinetuneSettings(train=FinetuneTrainSettings(optimizer="adamw"))
+    train = with_task_defaults(adamw, "rte", narrow, 2_490, 512).train
+    assert (train.schedule, train.lr) == ("linear", 1.82e-4)
 
 
 def test_albert_v2_defaults() -> None:
@@ -102,19 +105,25 @@ def test_explicit_settings_are_kept() -> None:
 def test_learning_rate_scales_with_width() -> None:
     row = task_defaults("cola")
     assert (
-        scaled_learning_rate(row, 4096, row.batch_size)
-        == scaled_learning_rate(row, 768, row.batch_size)
+        scaled_learning_rate(row, 4096, row.batch_size, "bert-adam")
+        == scaled_learning_rate(row, 768, row.batch_size, "bert-adam")
         == row.lr
     )
-    assert scaled_learning_rate(row, 384, row.batch_size) == pytest.approx(4 * row.lr)
-    assert scaled_learning_rate(row, 32, row.batch_size) == 5e-4
+    assert scaled_learning_rate(row, 384, row.batch_size, "adamw") == pytest.approx(4 * row.lr)
+    assert scaled_learning_rate(row, 32, row.batch_size, "adamw") == 5e-4
+
+
+def test_the_rate_of_muon_depends_on_the_batch_of_narrow_models() -> None:
+    row = task_defaults("cola")
+    assert scaled_learning_rate(row, 312, 64, "muon") == scaled_learning_rate(row, 128, 32, "muon") == 2e-3
+    assert scaled_learning_rate(row, 312, 8, "muon") == 1e-3
 
 
 def test_batch_size_scales_with_data() -> None:
     row = task_defaults("qqp")
     assert row.scaled_batch_size(row.num_train_examples) == 128
     assert (row.scaled_batch_size(4000), row.scaled_steps(4000, 32)) == (32, 800)
-    assert scaled_learning_rate(row, 768, 32) == pytest.approx(row.lr / 2)
+    assert scaled_learning_rate(row, 768, 32, "bert-adam") == pytest.approx(row.lr / 2)
     assert row.scaled_batch_size(100) == 16
     scaled = with_task_defaults(FinetuneSettings(), "qqp", BASE, 4000, 128).train
     assert (scaled.batch_size, scaled.steps, scaled.lr) == (32, 800, 2.5e-5)
@@ -130,7 +139,7 @@ def test_batch_size_scales_with_data() -> None:
         FinetuneSettings(train=FinetuneTrainSettings(steps=5000)), "qqp", BASE, 4000, 128
     ).train
     assert (explicit_steps.batch_size, explicit_steps.steps, explicit_steps.lr) == (128, 5000, 5e-5)
-    assert scaled_learning_rate(row, 768, 1024) == row.lr
+    assert scaled_learning_rate(row, 768, 1024, "bert-adam") == row.lr
 
 
 @pytest.mark.parametrize("task", TASK_NAMES)

@@ -447,12 +447,32 @@ def test_co_matching_head_is_saved_in_its_own_file(tmp_path: Path) -> None:
     assert set(loading_info["missing_keys"]) == own_head
 
 
-def test_a_new_co_matching_head_takes_nothing_from_an_old_one(tmp_path: Path) -> None:
-    model = save_co_matching(tmp_path)
-    new = load(tmp_path, head=model.head_settings, seed=6)
+@pytest.mark.parametrize(
+    ("head", "other"),
+    [
+        (
+            HeadSettings("choice", labels=1, options=2, co_matching=True),
+            HeadSettings("choice", labels=1, options=4, co_matching=True),
+        ),
+        (HeadSettings("classify", labels=3, matching=True), HeadSettings("regress", labels=1, matching=True)),
+    ],
+    ids=["co-matching", "matching"],
+)
+def test_a_new_head_takes_the_comparison_of_an_old_one(
+    head: HeadSettings, other: HeadSettings, tmp_path: Path
+) -> None:
+    model = Model(small_settings(ModelSettings()), head, seed=5)
+    save_folder(model, tmp_path)
+    new = load(tmp_path, head=other, seed=6)
     assert torch.equal(new.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
-    for name, weight in new.head.named_parameters():
-        assert name.endswith("bias") or not torch.equal(weight, parameter(model, f"head.{name}")), name
+    taken = {
+        name
+        for name, weight in new.head.named_parameters()
+        if weight.shape == parameter(model, f"head.{name}").shape
+        and torch.equal(weight, parameter(model, f"head.{name}"))
+    }
+    names = {name for name, _ in new.head.named_parameters() if not name.startswith("out.")}
+    assert taken - {"out.bias"} == names
 
 
 def test_the_head_that_transformers_has_trained_replaces_co_matching(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Norms of the inputs of blocks, compared with the layers of torch."""
+"""Pre-norm of blocks, compared with the layers of torch."""
 
 from dataclasses import replace
 from typing import Any

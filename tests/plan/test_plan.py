@@ -237,7 +237,7 @@ def test_finetuning_has_the_settings_of_table_14() -> None:
     assert (workload.steps, workload.step_tokens) == (8144, 48 * 512)
     assert workload.train.optimizer == "bert-adam"
     assert workload.tokens == 8144 * 48 * 512
-    assert plan("albert-tiny", "A100", finetune="rte").workload.train.optimizer == "adamw"
+    assert plan("albert-tiny", "A100", finetune="rte").workload.train.optimizer == "muon"
 
 
 def test_multiple_choice_has_a_sequence_for_each_option() -> None:

@@ -22,8 +22,8 @@ from albertine.interop.load import load_checkpoint
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report_card import finetune_runs, recipe, workspace
-from albertine.report_card.recipe import TASK_RECIPES, learning_rate
-from albertine.settings import HeadSettings, build_settings
+from albertine.report_card.recipe import TASK_RECIPES, compares_texts, optimizer_and_rate
+from albertine.settings import HeadSettings, ModelSettings, build_settings
 from albertine.tasks.card import TaskCard
 from albertine.train import parallel_runs
 from albertine.train.distributed import Distributed
@@ -199,7 +199,8 @@ def test_the_page_is_well_formed_and_self_contained(card_folder: Path, card: dic
     content = (card_folder / "report-card.html").read_text(encoding="utf-8")
     Tree.fromstring(content[content.index("<body>") : content.index("</html>")].replace("&nbsp;", " "))
     assert not re.search(r'(src|href)="?http|@import|url\(', content)
-    for text in ("Report card of my-run", "without pre-training", "95% interval", "Recipe", "all phenomena"):
+    texts = ("Report card of my-run", "without pre-training", "95% interval", "Recipe", "all phenomena")
+    for text in (*texts, "Muon with a peak learning rate of 0.002", "On MNLI and QQP, the head compares"):
         assert text in content, text
     for task in card["tasks"]:
         assert f"{100 * task['score']:.1f}" in content
@@ -309,11 +310,17 @@ def test_a_run_that_collapses_takes_all_its_steps(
     assert task["pretrained"] == [0.0]
 
 
-def test_the_learning_rate_falls_with_the_width() -> None:
-    assert [learning_rate(width) for width in (128, 256, 768, 1024, 4096)] == [
-        5e-4,
-        4.5e-4,
-        5e-5,
-        2.81e-5,
-        1.76e-6,
+def test_narrow_models_take_muon_and_the_rate_of_others_falls_with_the_width() -> None:
+    assert [optimizer_and_rate(width) for width in (128, 767, 768, 1024, 4096)] == [
+        ("muon", 2e-3),
+        ("muon", 2e-3),
+        ("adamw", 5e-5),
+        ("adamw", 2.81e-5),
+        ("adamw", 1.76e-6),
     ]
+
+
+def test_texts_are_compared_where_segments_tell_them_apart() -> None:
+    pairs = [recipe.task for recipe in TASK_RECIPES.values() if compares_texts(recipe, ModelSettings())]
+    assert pairs == ["mnli", "qqp"]
+    assert not any(compares_texts(recipe, ModelSettings(segments=1)) for recipe in TASK_RECIPES.values())

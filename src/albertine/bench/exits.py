@@ -1,8 +1,9 @@
 """Benchmark of exits: what a fine-tuned model scores with less depth, and what that saves.
 
-For each seed, a checkpoint is fine-tuned with exits and without, and in shallower copies without exits.
-All of them are measured on dev, so many examples at a time, with every exit rule. Beside it, classifiers
-run the same rules in padded batches. Results are stored, and an interrupted benchmark resumes.
+For each seed, a checkpoint is fine-tuned with exits and without and, if its layers share their weights,
+with fewer layers, without exits. All models are measured on dev, the one with exits with every exit rule.
+Classifiers run the same rules in padded batches, too. Results are stored, and an interrupted benchmark
+resumes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from statistics import fmean, stdev
 
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
-from albertine.bench.padded_exits import padded_exits
+from albertine.bench.padded_exits import time_padded_exits
 from albertine.bench.settings import ExitBenchSettings
 from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
@@ -40,7 +41,6 @@ from albertine.tasks.metrics.intervals import Estimate
 from albertine.tasks.sequences import strip_from_samples
 from albertine.text.tokenizer import load_tokenizer
 
-WITH_EXITS, WITHOUT_EXITS = "exits", "no-exits"
 NEVER = "nothing exits"
 _SETTINGS_FILE, _LOCK_FILE = "bench.toml", "bench.lock"
 
@@ -52,7 +52,7 @@ class ExitBenchPoint:
     Attributes:
         setting: options of the setting, "full depth", or "nothing exits" for a rule that is never true.
         score: primary metric of the task.
-        difference: difference of the score from that of full depth.
+        difference: the score minus that of full depth.
         mean_depth: number of steps of depth.
         flops: FLOPs relative to full depth, with the interval over the seeds; over the examples, if there
             is one seed.
@@ -70,32 +70,48 @@ class ExitBenchPoint:
 
 
 @dataclass(frozen=True)
-class ExitBench:
-    """The result of the benchmark.
+class DepthScores:
+    """Mean scores at one depth; None where it was not measured.
+
+    Attributes:
+        with_exits: of the model trained with exits.
+        without_exits: of the model trained without.
+        trained_at_depth: of a model with as many layers, trained without exits.
+    """
+
+    with_exits: float | None
+    without_exits: float | None
+    trained_at_depth: float | None
+
+
+@dataclass(frozen=True)
+class ExitBenchResult:
+    """What the benchmark has measured, over all seeds.
 
     Attributes:
         task: name of the task.
+        num_seeds: number of seeds.
         num_examples: number of examples of dev; the largest, if it differs between the seeds.
         examples_at_a_time: number of examples that were scored at a time.
         layers: number of layers of the checkpoint.
         recommended: the setting with the fewest FLOPs whose mean score is within the tolerance.
         points: settings of the model with exits.
-        score_by_depth: for each depth, the mean score with exits, without exits, and of a model of so many
-            layers; None where it was not measured.
-        without_exits: difference of the score at full depth, trained with exits, from that without.
+        score_by_depth: mean scores at each depth.
+        full_depth_gain: score at full depth with exits minus that without.
     """
 
     task: str
+    num_seeds: int
     num_examples: int
     examples_at_a_time: int
     layers: int
     recommended: str
     points: tuple[ExitBenchPoint, ...]
-    score_by_depth: Mapping[int, tuple[float | None, float | None, float | None]]
-    without_exits: PairedDifference
+    score_by_depth: Mapping[int, DepthScores]
+    full_depth_gain: PairedDifference
 
 
-def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> ExitBench:
+def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> ExitBenchResult:
     """Run the benchmark, or what is left of it, and return its result.
 
     Args:
@@ -113,9 +129,9 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
     with file_lock(
         out / _LOCK_FILE, f"{out}: in use by another benchmark; wait for it, or give another --out"
     ):
-        bench = _Bench(source, model, out, settings)
+        benchmark = _ExitBenchmark(source, model, out, settings)
         seeds = [settings.train.seed + number for number in range(settings.seeds)]
-        return bench.result([bench.measured_seed(seed) for seed in seeds])
+        return benchmark.result([benchmark.results_of_seed(seed) for seed in seeds])
 
 
 def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:
@@ -131,6 +147,24 @@ def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:
 
 
 @dataclass(frozen=True)
+class _Variant:
+    """A way to fine-tune the checkpoint.
+
+    Attributes:
+        name: its name, also of its runs.
+        trains_exits: whether every step of depth is trained to predict.
+        layers: number of layers, if it differs from that of the checkpoint.
+    """
+
+    name: str
+    trains_exits: bool = False
+    layers: int | None = None
+
+
+WITH_EXITS, WITHOUT_EXITS = _Variant("exits", trains_exits=True), _Variant("no-exits")
+
+
+@dataclass(frozen=True)
 class _RunResult:
     """What is stored of one run: seconds of padded batches are by the name of the setting."""
 
@@ -140,48 +174,53 @@ class _RunResult:
     padded_seconds: dict[str, float]
 
 
-_SeedResult = Mapping[str, _RunResult]  # by the kind of run
+_SeedResults = Mapping[_Variant, _RunResult]
 
 
-class _Bench:
+class _ExitBenchmark:
     """The runs and measurements of a benchmark."""
 
     def __init__(self, source: str, model: Model, out: Path, settings: ExitBenchSettings):
         self._source, self._model, self._out, self._settings = source, model, out, settings
         self._results = StoredResults(out / "results")
 
-    def measured_seed(self, seed: int) -> _SeedResult:
-        """Run and measure all kinds with one seed; what has a result is not run again."""
-        layers = self._model.settings.layers
-        can_be_shallower = self._model.settings.shares_all_layers
-        shallow = sorted({max(1, round(layers * share)) for share in (0.25, 0.5, 0.75)} - {layers})
-        kinds = [WITH_EXITS, WITHOUT_EXITS, *(map(str, shallow) if can_be_shallower else ())]
+    def results_of_seed(self, seed: int) -> _SeedResults:
+        """Return the results of all variants with one seed; those that are stored are not run again."""
         return {
-            kind: self._results.get_as(_RunResult, f"{kind}-{seed}", partial(self._measure, kind, seed))
-            for kind in kinds
+            variant: self._results.get_as(
+                _RunResult, f"{variant.name}-{seed}", partial(self._measure, variant, seed)
+            )
+            for variant in self._variants()
         }
 
-    def _measure(self, kind: str, seed: int) -> _RunResult:
-        """Fine-tune one model, and measure it."""
-        settings = self._run_settings(kind, seed)
-        progress.print_message(f"fine-tuning {kind}, seed {seed}")
-        start = self._source if not kind.isdigit() else str(self._shallow_copy(int(kind)))
-        run = self._out / "runs" / f"{kind}-{seed}"
-        finetune(start, run, replace(settings, init_from=None))
+    def _variants(self) -> list[_Variant]:
+        layers = self._model.settings.layers
+        if not self._model.settings.shares_all_layers:  # other weights do not fit fewer layers
+            return [WITH_EXITS, WITHOUT_EXITS]
+        depths = sorted({max(1, round(layers * share)) for share in (0.25, 0.5, 0.75)} - {layers})
+        return [WITH_EXITS, WITHOUT_EXITS, *(_shallow(depth) for depth in depths)]
+
+    def _measure(self, variant: _Variant, seed: int) -> _RunResult:
+        settings = self._finetune_settings(variant, seed)
+        progress.print_message(f"fine-tuning {variant.name}, seed {seed}")
+        start = self._source if variant.layers is None else str(self._shallow_copy(variant.layers))
+        run = self._out / "runs" / f"{variant.name}-{seed}"
+        finetune(start, run, settings)
         model = load_finetuned(run, EngineOptions(settings.device))
-        examples = [example for example, _ in prepare_task(start, replace(settings, init_from=None)).dev]
-        rules = {} if kind.isdigit() else dict(exit_rules(model))
-        if kind == WITH_EXITS and not model.task_type.predicts_numbers:
+        examples = [example for example, _ in prepare_task(start, settings).dev]
+        rules = dict(exit_rules(model)) if variant.layers is None else {}
+        if variant.trains_exits and not model.task_type.predicts_numbers:
+            # It needs one more prediction than there are layers.
             rules[NEVER] = ExitRule(patience=model.engine.model_settings.layers)
         points = measure_points(model, examples, rules, self._settings.examples_at_a_time)
-        padded = self._padded_seconds(model, examples, rules) if kind == WITH_EXITS else {}
+        padded = self._padded_seconds(model, examples, rules) if variant.trains_exits else {}
         return _RunResult(model.card.task, len(examples), tuple(points), padded)
 
-    def _run_settings(self, kind: str, seed: int) -> FinetuneSettings:
+    def _finetune_settings(self, variant: _Variant, seed: int) -> FinetuneSettings:
         values = {field.name: getattr(self._settings, field.name) for field in fields(FinetuneSettings)}
-        train = replace(self._settings.train, seed=seed, exits=kind == WITH_EXITS)
-        settings = FinetuneSettings(**{**values, "seeds": 1, "train": train})
-        settings.record_explicit_keys(self._settings.explicit_keys - {"seeds"})
+        train = replace(self._settings.train, seed=seed, exits=variant.trains_exits)
+        settings = FinetuneSettings(**{**values, "seeds": 1, "init_from": None, "train": train})
+        settings.record_explicit_keys(self._settings.explicit_keys - {"seeds", "init_from"})
         return settings
 
     def _shallow_copy(self, layers: int) -> Path:
@@ -208,48 +247,57 @@ class _Bench:
             strip_from_samples([one.samples[0] for one in encoded[first : first + size]])
             for first in range(0, len(encoded), size)
         ]
-        padded_exits(engine, strips, None)  # the first pass is slower
-        chosen = {name: rule for name, rule in rules.items() if rule.patience or rule.confidence}
-        settings: dict[str, ExitRule | None] = {FULL_DEPTH: None, **chosen}
-        return {name: padded_exits(engine, strips, rule)[0] for name, rule in settings.items()}
+        time_padded_exits(engine, strips, None)  # the first pass is slower
+        # Padded batches know no other rules.
+        timed = {name: rule for name, rule in rules.items() if rule.patience or rule.confidence}
+        rule_by_name: dict[str, ExitRule | None] = {FULL_DEPTH: None, **timed}
+        return {name: time_padded_exits(engine, strips, rule)[0] for name, rule in rule_by_name.items()}
 
-    def result(self, seeds: Sequence[_SeedResult]) -> ExitBench:
+    def result(self, by_seed: Sequence[_SeedResults]) -> ExitBenchResult:
         """Return the means over the seeds."""
-        points = tuple(_mean_point(index, seeds) for index in range(len(seeds[0][WITH_EXITS].points)))
+        with_exits = [results[WITH_EXITS] for results in by_seed]
+        points = tuple(_mean_point(index, with_exits) for index in range(len(with_exits[0].points)))
         within = [point for point in points if point.difference.mean >= -self._settings.tolerance / 100]
         layers = self._model.settings.layers
         full_scores = [
-            [seed[kind].points[0].score.value for seed in seeds] for kind in (WITH_EXITS, WITHOUT_EXITS)
+            [results[variant].points[0].score.value for results in by_seed]
+            for variant in (WITH_EXITS, WITHOUT_EXITS)
         ]
-        return ExitBench(
-            seeds[0][WITH_EXITS].task,
-            max(seed[WITH_EXITS].num_examples for seed in seeds),
-            self._settings.examples_at_a_time,
-            layers,
-            min(within, key=lambda point: point.flops.value).setting,
-            points,
-            {depth: _scores_at(depth, layers, seeds) for depth in range(1, layers + 1)},
-            paired_difference(*full_scores),
+        return ExitBenchResult(
+            task=with_exits[0].task,
+            num_seeds=len(by_seed),
+            num_examples=max(result.num_examples for result in with_exits),
+            examples_at_a_time=self._settings.examples_at_a_time,
+            layers=layers,
+            recommended=min(within, key=lambda point: point.flops.value).setting,
+            points=points,
+            score_by_depth={depth: _scores_at(depth, layers, by_seed) for depth in range(1, layers + 1)},
+            full_depth_gain=paired_difference(*full_scores),
         )
 
 
-def _mean_point(index: int, seeds: Sequence[_SeedResult]) -> ExitBenchPoint:
-    """Return the means over the seeds of one setting, by its place among those of the run with exits."""
-    points, full = ([seed[WITH_EXITS].points[place] for seed in seeds] for place in (index, 0))
-    name, scores = points[0].setting, [point.score.value for point in points]
+def _shallow(layers: int) -> _Variant:
+    return _Variant(str(layers), layers=layers)
+
+
+def _mean_point(index: int, results: Sequence[_RunResult]) -> ExitBenchPoint:
+    """Return the means over the seeds of one setting, by its index among the points of a run."""
+    points = [result.points[index] for result in results]
+    full_depth_points = [result.points[0] for result in results]
+    setting, scores = points[0].setting, [point.score.value for point in points]
     padded = [
-        seed[WITH_EXITS].padded_seconds[name] / whole.seconds
-        for seed, whole in zip(seeds, full, strict=True)
-        if name in seed[WITH_EXITS].padded_seconds
+        result.padded_seconds[setting] / full_depth.seconds
+        for result, full_depth in zip(results, full_depth_points, strict=True)
+        if setting in result.padded_seconds
     ]
     return ExitBenchPoint(
-        name,
-        fmean(scores),
-        paired_difference(scores, [whole.score.value for whole in full]),
-        fmean(point.mean_depth for point in points),
-        _over_seeds([point.flops for point in points]),
-        _over_seeds([point.time for point in points]),
-        fmean(padded) if padded else None,
+        setting=setting,
+        score=fmean(scores),
+        difference=paired_difference(scores, [point.score.value for point in full_depth_points]),
+        mean_depth=fmean(point.mean_depth for point in points),
+        flops=_over_seeds([point.flops for point in points]),
+        time=_over_seeds([point.time for point in points]),
+        padded_time=fmean(padded) if padded else None,
     )
 
 
@@ -262,16 +310,21 @@ def _over_seeds(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def _scores_at(
-    depth: int, layers: int, seeds: Sequence[_SeedResult]
-) -> tuple[float | None, float | None, float | None]:
-    """Return the mean scores at a depth: with exits, without exits, and of a model of so many layers."""
+def _scores_at(depth: int, layers: int, by_seed: Sequence[_SeedResults]) -> DepthScores:
+    """Return the mean scores at a depth."""
 
-    def mean(kind: str, setting: str) -> float | None:
-        points = [point for seed in seeds if kind in seed for point in seed[kind].points]
-        scores = [point.score.value for point in points if point.setting == setting]
+    def mean(variant: _Variant, setting: str) -> float | None:
+        scores = [
+            point.score.value
+            for results in by_seed
+            if variant in results
+            for point in results[variant].points
+            if point.setting == setting
+        ]
         return fmean(scores) if scores else None
 
     setting = FULL_DEPTH if depth == layers else f"--depth {depth}"
-    separate = mean(WITHOUT_EXITS, FULL_DEPTH) if depth == layers else mean(str(depth), FULL_DEPTH)
-    return mean(WITH_EXITS, setting), mean(WITHOUT_EXITS, setting), separate
+    trained_at_depth = WITHOUT_EXITS if depth == layers else _shallow(depth)
+    return DepthScores(
+        mean(WITH_EXITS, setting), mean(WITHOUT_EXITS, setting), mean(trained_at_depth, FULL_DEPTH)
+    )

@@ -3,24 +3,23 @@
 from dataclasses import asdict
 
 from albertine import progress
-from albertine.bench.exits import ExitBench
+from albertine.bench.exits import ExitBenchResult
 from albertine.inference.show_exit_curve import margin_text
 from albertine.paired_statistics import PairedDifference
 from albertine.tasks.metrics.display import result_table
 
 
-def show_exits(result: ExitBench, *, as_json: bool) -> None:
+def show_exits(result: ExitBenchResult, *, as_json: bool) -> None:
     """Print the result as tables or JSON."""
     if as_json:
         points = [{**asdict(point), "difference": point.difference.to_json()} for point in result.points]
-        values = {**asdict(result), "points": points, "without_exits": result.without_exits.to_json()}
+        values = {**asdict(result), "points": points, "full_depth_gain": result.full_depth_gain.to_json()}
         progress.print_json(values)
         return
     console = progress.result_console()
-    seeds = result.without_exits.seeds
     title = (
         f"{result.task}: {result.num_examples:,} examples, {result.examples_at_a_time} at a time, "
-        f"{seeds} seed{'' if seeds == 1 else 's'}"
+        f"{result.num_seeds} seed{'' if result.num_seeds == 1 else 's'}"
     )
     console.print(title, highlight=False, markup=False, soft_wrap=True)
     table = result_table("setting", "score", "difference", "mean depth", "FLOPs", "time", "time, padded")
@@ -37,12 +36,12 @@ def show_exits(result: ExitBench, *, as_json: bool) -> None:
     console.print(table)
     console.print(f"recommended: {result.recommended}\n", highlight=False, markup=False)
     table = result_table("depth", "with exits", "without exits", "trained at this depth")
-    for depth, scores in result.score_by_depth.items():
-        cells = ("" if score is None else f"{100 * score:.2f}" for score in scores)
-        table.add_row(str(depth), *cells)
+    for depth, of_depth in result.score_by_depth.items():
+        scores = (of_depth.with_exits, of_depth.without_exits, of_depth.trained_at_depth)
+        table.add_row(str(depth), *("" if score is None else f"{100 * score:.2f}" for score in scores))
     console.print(table)
     console.print(
-        f"at full depth, exits change the score by {_interval(result.without_exits)}", highlight=False
+        f"at full depth, exits change the score by {_interval(result.full_depth_gain)}", highlight=False
     )
 
 

@@ -17,7 +17,7 @@ from albertine.model.strip import Strip
 from albertine.settings.exit_rule import ExitRule
 
 
-def padded_exits(
+def time_padded_exits(
     engine: TorchEngine, strips: Sequence[Strip], rule: ExitRule | None
 ) -> tuple[float, list[int]]:
     """Return the seconds that padded batches take, and the index of the label of each sequence.

@@ -19,7 +19,7 @@ PLAN_NUMBER = "4"
 BASE_MODEL = MODEL_PRESETS["demo"]
 # On the small vocabulary of the little world, more and narrower heads reach better scores.
 WORLD_HEADS = 8
-# From this width on, norms of the inputs and rotary positions. A narrower model learns more in so short a run
+# From this width on, pre-norm and rotary positions. A narrower model learns more in so short a run
 # with the local start, which needs position embeddings.
 _ROTARY_WIDTH = 256
 BATCH_TOKENS, HELD_OUT_FRACTION = 4_096, 0.05

@@ -21,7 +21,7 @@ from albertine.settings import build_settings, read_settings_file, settings_to_t
 from albertine.text.sources import find_sources
 
 _SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE, _PLAN_FILE = "demo.toml", "demo.lock", "elapsed", "plan"
-_MINUTES_WITH_BF16, _MINUTES = 7, 15  # of the default settings, with fast bf16 and without
+_DURATION = "about 7 minutes on two cores with AMX, and 15 on others"  # of the default settings
 
 
 def run_demo(out: Path, settings: DemoSettings) -> None:
@@ -35,14 +35,10 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
     with file_lock(out / _LOCK_FILE, f"{out}: in use by another demo; wait for it, or give another --out"):
         workspace = DemoWorkspace(out, settings)
         steps = workspace.steps()
-        minutes = _MINUTES_WITH_BF16 if has_fast_bf16(torch.device("cpu")) else _MINUTES
-        duration = (
-            f"about {minutes} minutes on two cores"
-            if replace(settings, hidden_size=None) == DemoSettings()
-            else "a few minutes"
-        )
+        is_default = replace(settings, hidden_size=None) == DemoSettings()
         progress.print_message(
-            f"{len(steps)} steps into {out}, {duration}. If interrupted, run the same command to resume."
+            f"{len(steps)} steps into {out}{f', {_DURATION}' if is_default else ''}. If interrupted, run the "
+            "same command to resume."
         )
         for number, step in enumerate(steps, start=1):
             elapsed_before, started = _elapsed_seconds(out), time.monotonic()

@@ -70,31 +70,21 @@ class _Block(nn.Module):
 class _HeadGraph(nn.Module):
     """States, [rows, length, hidden], to logits of tokens, [rows, length, ...], and of rows, [rows, ...].
 
-    The logits of a row are those of its first token. Heads treat every token by itself, so that rows may be
-    any tokens.
+    The logits of a row are those of its first token. These heads treat every token by itself, so that rows
+    may be any tokens. A head that compares the texts of a pair also needs the mask and the segments, and
+    gives the logits of each sequence at its tokens, [rows, length, ...].
     """
 
     def __init__(self, model: Model, head: Head):
         super().__init__()
         self.encoder, self.head = model.encoder, head
 
-    def forward(self, states: Tensor) -> dict[str, Tensor]:
+    def forward(
+        self, states: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
+    ) -> dict[str, Tensor]:
         hidden = self.encoder.normalized_output(states)
-        return self.head.logits_of_tokens(hidden) | self.head.logits_of_sequences(hidden[:, 0])
-
-
-class _PairHeadGraph(nn.Module):
-    """The head that compares the texts of a pair: states, [rows, length, hidden], to logits.
-
-    The logits of a sequence are those of its first token, [rows, length, labels].
-    """
-
-    def __init__(self, model: Model, head: Head):
-        super().__init__()
-        self.encoder, self.head = model.encoder, head
-
-    def forward(self, states: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> dict[str, Tensor]:
-        hidden = self.encoder.normalized_output(states)
+        if attention_mask is None or token_type_ids is None:
+            return self.head.logits_of_tokens(hidden) | self.head.logits_of_sequences(hidden[:, 0])
         of_sequences = self.head.sequence_states(hidden, visible_tokens(attention_mask), token_type_ids)
         return self.head.logits_of_sequences(of_sequences)
 
@@ -135,8 +125,7 @@ def step_onnx_graphs(model: Model) -> Iterator[tuple[str, ir.Model]]:
             inputs = {"states": states}
             if model.head_settings.matching:
                 inputs |= {"attention_mask": mask, "token_type_ids": segments}
-            make_graph = _PairHeadGraph if model.head_settings.matching else _HeadGraph
-            module = make_graph(model, model.head_at(step + 1))
+            module = _HeadGraph(model, model.head_at(step + 1))
             with torch.no_grad():
                 outputs = list(module(**inputs))
             yield name, graph_of_module(module, inputs, outputs, [of_rows] * len(inputs))

@@ -43,10 +43,10 @@ class SteppedEngine(ExportedEngine):
         with torch.device("meta"):  # its outputs are compared, and its weights are not used
             self._meta_head = make_head(model, head, nn.Embedding(model.vocab_size, model.embedding_size))
             self.sequences_per_prediction = self._meta_head.sequences_per_prediction
-            states = torch.empty(1, 1, model.hidden_size)
-            self._token_logits = self._meta_head.logits_of_tokens(states).keys()
-            of_row = self._meta_head.sequence_states(states, torch.ones(1, 1, 1) > 0, torch.zeros(1, 1))
-            self._sequence_logits = self._meta_head.logits_of_sequences(of_row).keys()
+            if not head.matching:  # its head has the logits of sequences only
+                states = torch.empty(1, model.hidden_size)
+                self._token_logits = self._meta_head.logits_of_tokens(states).keys()
+                self._sequence_logits = self._meta_head.logits_of_sequences(states).keys()
 
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
         """Return the output of the head for a strip, each prediction after the step at which it is final."""

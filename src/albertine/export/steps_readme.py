@@ -45,7 +45,8 @@ _HEAD = {
 }
 _PAIR_HEAD = {
     "head_inputs": "`states`, `attention_mask`, `token_type_ids` [rows, length]",
-    "head_outputs": "logits [rows, length, labels]; those of a sequence are at its first token",
+    "head_outputs": "logits [rows, length, labels], for regression [rows, length]; those of a sequence are "
+    "at its first token",
     "head_advice": "A head compares the\ntwo segments of a sequence, so it needs all tokens of the row.",
 }
 

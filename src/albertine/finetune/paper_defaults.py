@@ -6,13 +6,15 @@ on MRPC and RTE, and makes at most as many epochs as the run on WNLI. If that gi
 the 800 of MRPC and RTE, the batch size is halved until there are 800, but not below 16.
 
 Learning rate: the paper's, for its batch size and for models at least as wide as its smallest. For
-a smaller batch size it is multiplied by the square root of the ratio of the sizes. A narrower model,
-small enough to train without a GPU, needs a higher rate: it grows with the inverse square of the
-width, up to a limit.
+a smaller batch size it is multiplied by the square root of the ratio of the sizes.
 
 Optimizer and schedule: those of the code that the paper was measured with, `bert-adam` and
-`linear-from-start`. A narrower model takes `adamw` and `linear`, with which its higher rates were
-chosen. See docs/decisions/google-schedule-and-adam.md.
+`linear-from-start`. See docs/decisions/google-schedule-and-adam.md.
+
+A narrower model, small enough to train without a GPU, takes `muon` and `linear`. The rate of Muon
+is the same for all tasks, and falls with the square root of a batch size below 32. With another
+optimizer, a narrower model needs a higher rate than the paper's: it grows with the inverse square
+of the width, up to a limit. See docs/decisions/fine-tuning-rate.md.
 """
 
 import math
@@ -32,6 +34,7 @@ _MIN_EXAMPLES_SEEN = _MIN_STEPS * 32  # as for MRPC and RTE
 _MAX_EPOCHS = 2000 * 16 / 635  # as for WNLI
 _PAPER_MIN_WIDTH = 768
 _MAX_LEARNING_RATE = 5e-4
+_MUON_RATE, _MUON_BATCH_SIZE = 2e-3, 32
 _EXCESSIVE_RATE = 10  # times the default
 
 
@@ -97,16 +100,22 @@ def task_defaults(task: str, *, albert_v2: bool = False) -> TaskDefaults:
     return _ALBERT_V2.get(name, TABLE_14[name]) if albert_v2 else TABLE_14[name]
 
 
-def scaled_learning_rate(defaults: TaskDefaults, width: int, batch_size: int) -> float:
-    """Return the learning rate for a model's width and a batch size."""
-    width_factor = max(1.0, _PAPER_MIN_WIDTH / width) ** 2
-    batch_factor = math.sqrt(min(1.0, batch_size / defaults.batch_size))
-    return float(f"{min(defaults.lr * batch_factor * width_factor, _MAX_LEARNING_RATE):.3g}")
+def scaled_learning_rate(
+    defaults: TaskDefaults, width: int, batch_size: int, optimizer: OptimizerName
+) -> float:
+    """Return the learning rate for a model's width, a batch size and an optimizer."""
+    if optimizer == "muon" and width < _PAPER_MIN_WIDTH:
+        rate = _MUON_RATE * math.sqrt(min(1.0, batch_size / _MUON_BATCH_SIZE))
+    else:
+        width_factor = max(1.0, _PAPER_MIN_WIDTH / width) ** 2
+        batch_factor = math.sqrt(min(1.0, batch_size / defaults.batch_size))
+        rate = min(defaults.lr * batch_factor * width_factor, _MAX_LEARNING_RATE)
+    return float(f"{rate:.3g}")
 
 
 def default_optimizer(width: int) -> OptimizerName:
     """Return the optimizer for a model's width."""
-    return "bert-adam" if width >= _PAPER_MIN_WIDTH else "adamw"
+    return "bert-adam" if width >= _PAPER_MIN_WIDTH else "muon"
 
 
 def classifier_dropout(settings: FinetuneSettings) -> float:
@@ -122,13 +131,15 @@ def learning_rate_warning(settings: FinetuneSettings, task: str, model_settings:
         task: name of the task.
         model_settings: settings of the encoder.
     """
-    lr, batch_size = settings.train.lr, settings.train.batch_size
+    lr, batch_size, optimizer = settings.train.lr, settings.train.batch_size, settings.train.optimizer
     assert lr is not None
     assert batch_size is not None
+    assert optimizer is not None
     defaults = task_defaults(task, albert_v2=settings.albert_v2)
-    usual = scaled_learning_rate(defaults, model_settings.hidden_size, batch_size)
-    # The default is for Adam's updates; those of Muon are in other units.
-    if settings.train.optimizer == "muon" or lr < _EXCESSIVE_RATE * usual:
+    usual = scaled_learning_rate(defaults, model_settings.hidden_size, batch_size, optimizer)
+    # For Muon and the widths of the paper, no rate is known: the paper's are for Adam's updates.
+    is_unknown = optimizer == "muon" and model_settings.hidden_size >= _PAPER_MIN_WIDTH
+    if is_unknown or lr < _EXCESSIVE_RATE * usual:
         return None
     return f"the learning rate {lr:g} is {lr / usual:,.0f} times the usual {usual:g}; lower --train.lr"
 
@@ -154,17 +165,17 @@ def with_task_defaults(
     warmup = (
         min(steps, round(steps * defaults.warmup / defaults.steps)) if train.warmup is None else train.warmup
     )
-    has_paper_width = model_settings.hidden_size >= _PAPER_MIN_WIDTH
+    width = model_settings.hidden_size
+    has_paper_width = width >= _PAPER_MIN_WIDTH
+    optimizer = train.optimizer or default_optimizer(width)
     train_settings = replace(
         train,
-        optimizer=train.optimizer or default_optimizer(model_settings.hidden_size),
+        optimizer=optimizer,
         schedule=train.schedule or ("linear-from-start" if has_paper_width else "linear"),
         batch_size=batch_size,
         steps=steps,
         warmup=warmup,
-        lr=scaled_learning_rate(defaults, model_settings.hidden_size, batch_size)
-        if train.lr is None
-        else train.lr,
+        lr=scaled_learning_rate(defaults, width, batch_size, optimizer) if train.lr is None else train.lr,
         evaluate_every=train.evaluate_every or max(1, steps // 10),
     )
     return replace(

@@ -29,11 +29,12 @@ class FinetuneTrainSettings(TrainerSettings):
     optimizer: OptimizerName | None = setting(
         None,
         "AdamW, AdamW without bias correction (bert-adam), Muon, or LAMB; if not set, bert-adam as in the "
-        "paper, and adamw for models narrower than the paper's.",
+        "paper, and muon for models narrower than the paper's.",
     )
     lr: float | None = setting(
         None,
-        "Peak learning rate; if not set, the paper's for task and batch size, higher for narrow models.",
+        "Peak learning rate; if not set, the paper's for task and batch size, and for models narrower than "
+        "the paper's one that suits the optimizer.",
         minimum=0.0,
         maximum=10.0,
     )

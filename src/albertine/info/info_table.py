@@ -25,7 +25,7 @@ _PARAMETER_LABELS = {
 _PRESETS_NOTE = """
 Parameters are exact and include encoder and pooler; the paper rounds and counts slightly
 differently. GFLOP is per token of a forward pass at up to {length} tokens per sequence.
-The presets albertine-* have the sizes of albert-*, with norms of the inputs and rotary
+The presets albertine-* have the sizes of albert-*, with pre-norm and rotary
 positions; their depth grows during pre-training.
 One model in full: albertine info albert-base"""
 

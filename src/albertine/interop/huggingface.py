@@ -27,7 +27,9 @@ from albertine.interop.model_from_tensors import (
 from albertine.interop.safetensors_file import write_tensors
 from albertine.interop.tensor_names import (
     ANSWERABLE_FILE,
+    CO_MATCHING_FILE,
     EXITS_FILE,
+    MATCHING_FILE,
     NEXT_SENTENCE_ARCHITECTURE,
     NEXT_SENTENCE_RENAMES,
     Family,
@@ -108,8 +110,11 @@ def build_model(
     settings = _model_settings(config, config_file, family, tensors, head_settings)
     mappings = parameter_mappings(settings, head_settings, family)
     check_no_unused_tensors(tensors, mappings, tensor_file, family, is_own_head=own_head is not None)
-    if own_head is not None:
-        tensors |= _tensors_of_own_files(config_file.parent, mappings)
+    of_own_files = mappings
+    if own_head is None:
+        has_own_head = "classifier.weight" not in tensors
+        of_own_files = _comparison(mappings, head_settings, config) if has_own_head else []
+    tensors |= _tensors_of_own_files(config_file.parent, of_own_files)
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
     )
@@ -139,6 +144,23 @@ def _own_head(
     return head
 
 
+def _comparison(
+    mappings: Sequence[ParameterMapping], head: HeadSettings, config: Mapping[str, Any]
+) -> list[ParameterMapping]:
+    """Return the layers that compare texts, if a new head has them in common with the checkpoint's.
+
+    Nothing else of the checkpoint's head is read, which may be one that is not supported.
+    """
+    own = config.get("albertine")
+    stored = own.get("head") if isinstance(own, Mapping) else None
+    files = {
+        file
+        for name, file in (("co_matching", CO_MATCHING_FILE), ("matching", MATCHING_FILE))
+        if getattr(head, name) and isinstance(stored, Mapping) and stored.get(name) is True
+    }
+    return [mapping for mapping in mappings if mapping.file in files]
+
+
 def _tensors_of_own_files(folder: Path, mappings: Sequence[ParameterMapping]) -> dict[str, Tensor]:
     """Return the tensors of the layers that `transformers` lacks; raise `InputError` without their file.
 
@@ -160,7 +182,7 @@ def _tensors_of_own_files(folder: Path, mappings: Sequence[ParameterMapping]) ->
                 "the model of the config has no such parameter"
             )
         missing = next((tensor for tensor in expected if tensor not in read_tensors), None)
-        if name == EXITS_FILE and missing is not None:
+        if missing is not None:
             raise InputError(f"{file}: tensor {missing} is missing; get the file again")
         tensors |= read_tensors
     return tensors

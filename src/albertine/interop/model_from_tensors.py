@@ -1,8 +1,8 @@
 """Builds a model from the tensors of a checkpoint, after checking all of them.
 
-With the checkpoint's own head, the whole head is loaded. With another head, only its
-pre-trained layers are loaded (pooler, MLM and pair layers); its task layers are newly
-initialized, even if the checkpoint has tensors of the same name.
+With the checkpoint's own head, the whole head is loaded. With another head, only the layers
+that do not depend on the task are loaded (pooler, MLM and pair layers, and those that compare
+texts); its task layers are newly initialized, even if the checkpoint has tensors of the same name.
 """
 
 from collections.abc import Mapping

@@ -17,6 +17,7 @@ from albertine.report_card.display import (
 from albertine.report_card.recipe import PAIRS_PER_PARADIGM, TASK_RECIPES
 
 _CHANCE = 0.5
+_OPTIMIZER_TITLES = {"muon": "Muon", "adamw": "AdamW"}
 
 
 def card_page(card: ReportCard) -> Page:
@@ -133,9 +134,10 @@ def _recipe_blocks(card: ReportCard) -> list[str]:
     if not card.tasks:
         return []
     explanation = (
-        f"All report cards use recipe {card.recipe['version']}, so their scores can be compared: AdamW with "
-        f"a peak learning rate of {card.recipe['learning_rate']:g}, which follows from the model's width, "
-        "and linear warm-up and decay. The model of the last step counts: nothing is selected on dev."
+        f"All report cards use recipe {card.recipe['version']}, so their scores can be compared: "
+        f"{_OPTIMIZER_TITLES[card.recipe['optimizer']]} with a peak learning rate of "
+        f"{card.recipe['learning_rate']:g}, and linear warm-up and decay. Optimizer and rate follow from the "
+        "model's width. The model of the last step counts: nothing is selected on dev."
     )
     rows = [
         (
@@ -150,6 +152,11 @@ def _recipe_blocks(card: ReportCard) -> list[str]:
     ]
     header = ("", "training examples", "dev examples", "epochs", "batch size", "steps")
     notes = []
+    compared = [
+        task.recipe.title for task in card.tasks if card.recipe["tasks"][task.recipe.task]["matching"]
+    ]
+    if compared:
+        notes.append(f"On {' and '.join(compared)}, the head compares the two texts token by token.")
     if any(task.recipe is TASK_RECIPES["squad-1.1"] for task in card.tasks):
         notes.append("XQuAD has no training part: the questions on its last passages, a quarter, are dev.")
     return [paragraphs(explanation), html_table(header, rows), paragraphs(*notes)]

@@ -1,7 +1,6 @@
 """The recipe of all report cards: how much data, how many steps, at which rate.
 
-It is fixed, because scores can be compared only if the recipe is the same. It is also short: by the
-rates of docs/results.md, `albert-tiny` takes about a quarter of an hour on two CPU cores, for all parts.
+It is fixed, because scores can be compared only if the recipe is the same. It is also short.
 No choice is made on dev: the model of the last step counts, and a run that predicts the same label for all
 examples is not repeated.
 """
@@ -14,14 +13,16 @@ from typing import Any, Literal
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.settings import DeviceName, ModelSettings
 from albertine.tasks.settings import SequenceSettings
+from albertine.train.settings import OptimizerName
 
 # A change of any of these makes new cards incomparable with older ones: raise the version with it.
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 MAX_TRAIN_EXAMPLES, MAX_DEV_EXAMPLES = 8_000, 4_000
 TEST_PASSAGES = 0.25  # share of the passages of a task without a training part that are its dev part
 PAIRS_PER_PARADIGM = 100  # of BLiMP's 1,000
 PROBE_TOKENS = 200_000
-_LEARNING_RATE, _WIDTH, _MAX_LEARNING_RATE = 5e-5, 768, 5e-4  # the rate of BERT-base; falls with the width
+# Muon trains a model narrower than BERT-base; AdamW, whose rate falls with the width, trains the others.
+_WIDTH, _MUON_RATE, _ADAMW_RATE = 768, 2e-3, 5e-5
 _WARMUP = 0.1
 _DROPOUT, _CLASSIFIER_DROPOUT = 0.0, 0.1
 
@@ -43,6 +44,7 @@ class TaskRecipe:
         epochs: how often a run takes each training example.
         batch_size: examples per step.
         max_length: maximum tokens of a sequence.
+        is_pair: whether an example has two texts, which the head then compares.
     """
 
     task: str
@@ -52,6 +54,7 @@ class TaskRecipe:
     epochs: int = 2
     batch_size: int = 32
     max_length: int = 128
+    is_pair: bool = False
 
     @property
     def metric_title(self) -> str:
@@ -71,9 +74,9 @@ class TaskRecipe:
 TASK_RECIPES = {
     recipe.task: recipe
     for recipe in (
-        TaskRecipe("mnli", "MNLI", "accuracy", "Does one sentence follow from the other?"),
+        TaskRecipe("mnli", "MNLI", "accuracy", "Does one sentence follow from the other?", is_pair=True),
         TaskRecipe("squad-1.1", "XQuAD", "f1", "Where in the passage is the answer?", 4, 16, 384),
-        TaskRecipe("qqp", "QQP", "accuracy", "Do two questions ask the same?"),
+        TaskRecipe("qqp", "QQP", "accuracy", "Do two questions ask the same?", is_pair=True),
         TaskRecipe("sst-2", "SST-2", "accuracy", "Is a review positive or negative?"),
         TaskRecipe("cola", "CoLA", "matthews", "Is a sentence acceptable English?"),
     )
@@ -82,9 +85,16 @@ TASK_RECIPES = {
 CARD_ORDER = ("sst-2", "mnli", "qqp", "cola", "squad-1.1")
 
 
-def learning_rate(width: int) -> float:
-    """Return the peak learning rate for a model's width."""
-    return float(f"{min(_MAX_LEARNING_RATE, _LEARNING_RATE * (_WIDTH / width) ** 2):.3g}")
+def optimizer_and_rate(width: int) -> tuple[OptimizerName, float]:
+    """Return the optimizer and its peak learning rate for a model's width."""
+    if width < _WIDTH:
+        return "muon", _MUON_RATE
+    return "adamw", float(f"{_ADAMW_RATE * (_WIDTH / width) ** 2:.3g}")
+
+
+def compares_texts(recipe: TaskRecipe, model: ModelSettings) -> bool:
+    """Return whether the head compares the two texts of a pair, which a model tells apart by segments."""
+    return recipe.is_pair and model.segments > 1
 
 
 def finetune_settings(
@@ -100,11 +110,13 @@ def finetune_settings(
         seed: seed of the new layer and of the order of the examples.
         device: where to train.
     """
+    optimizer, rate = optimizer_and_rate(model.hidden_size)
     return FinetuneSettings(
         task=recipe.task,
         data=str(data / "train.jsonl"),
         dev=str(data / "dev.jsonl"),
-        text_pair="text_pair" if recipe.task in ("mnli", "qqp") else None,
+        text_pair="text_pair" if recipe.is_pair else None,
+        matching=compares_texts(recipe, model),
         device=device,
         dropout=_DROPOUT,
         classifier_dropout=_CLASSIFIER_DROPOUT,
@@ -112,9 +124,9 @@ def finetune_settings(
         train=FinetuneTrainSettings(
             steps=steps,
             batch_size=recipe.batch_size,
-            optimizer="adamw",
+            optimizer=optimizer,
             schedule="linear",
-            lr=learning_rate(model.hidden_size),
+            lr=rate,
             warmup=round(_WARMUP * steps),
             evaluate_every=steps,
             keep_checkpoints=1,
@@ -125,17 +137,20 @@ def finetune_settings(
 
 def recipe_json(model: ModelSettings) -> dict[str, Any]:
     """Return the recipe for a model as JSON values."""
+    optimizer, rate = optimizer_and_rate(model.hidden_size)
     return {
         "version": RECIPE_VERSION,
         "max_train_examples": MAX_TRAIN_EXAMPLES,
         "max_dev_examples": MAX_DEV_EXAMPLES,
         "pairs_per_paradigm": PAIRS_PER_PARADIGM,
-        "learning_rate": learning_rate(model.hidden_size),
+        "optimizer": optimizer,
+        "learning_rate": rate,
         "tasks": {
             recipe.task: {
                 "epochs": recipe.epochs,
                 "batch_size": recipe.batch_size,
                 "max_length": min(recipe.max_length, model.max_length),
+                "matching": compares_texts(recipe, model),
             }
             for recipe in TASK_RECIPES.values()
         },

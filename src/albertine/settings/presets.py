@@ -1,6 +1,6 @@
 """Presets: the models of the ALBERT paper's Table 1, and three for machines without a GPU.
 
-The presets `albertine-*` have the same sizes, norms of the inputs and rotary positions, and train otherwise
+The presets `albertine-*` have the same sizes, pre-norm and rotary positions, and train otherwise
 than the paper. See docs/learning.md.
 
 The BERT presets share no parameters and have E = H. As in the paper, the published models have

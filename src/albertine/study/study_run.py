@@ -276,7 +276,7 @@ class StudyRun:
         return sum(map(last_step, folder.glob(pattern)))
 
     def check_epochs(self) -> None:
-        """Raise `InputError` if the arm is about samples that come again, and none does."""
+        """Raise `InputError` if the arm tests repeated samples and trains too few epochs for it."""
         objective = self._resolved_settings.objective
         if objective.text_fraction == 1 and objective.distinct_epochs is None:
             return
@@ -288,8 +288,8 @@ class StudyRun:
         epochs = train.steps * train.batch_tokens / (samples * objective.max_length)
         if epochs < 2 * distinct:
             raise InputError(
-                f"arm {self.arm}: trains for {epochs:.1f} epochs of its part of the text, so that no sample "
-                "comes again, and arms would hardly differ; give less text, or more steps"
+                f"arm {self.arm}: trains {epochs:.1f} epochs of its part of the text, and needs "
+                f"{2 * distinct} so that its samples are repeated; give less text, or more steps"
             )
 
     def compute(self, measures: Collection[str]) -> None:

@@ -27,7 +27,8 @@ class Verdict:
         difference: by how much `arm` is better than `than`, in the unit of pages; None without seeds that
             both arms have finished.
         reason: why, in a few words.
-        seeds_needed: number of seeds that would decide; None if the outcome is decided, or unknown.
+        seeds_needed: number of seeds that would decide; None if the outcome is decided, if there is no
+            deviation to estimate it from, or if it is above `MAX_SEEDS`.
     """
 
     expectation: Expectation

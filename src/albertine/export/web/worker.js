@@ -117,7 +117,7 @@ async function logits(head, states, { rows }) {
 async function pairLogits(head, states, { segments }, integers) {
   const mask = integers(segments.map(() => 1));
   const results = await head.run({ states, attention_mask: mask, token_type_ids: integers(segments) });
-  const first = ({ data, dims }) => Float32Array.from(data.subarray(0, dims[2]));
+  const first = ({ data, dims }) => Float32Array.from(data.subarray(0, dims[2] ?? 1)); // a number has no third dimension
   return Object.fromEntries(Object.entries(results).map(([name, tensor]) => [name, first(tensor)]));
 }
 
