@@ -146,12 +146,8 @@ class BatchLoader:
                 f"batch_tokens = {batch_tokens}: must hold a sample of max_length = {longest}{per_rank}"
             )
         self._dataset, self._batch_tokens, self._pool_size = dataset, batch_tokens, pool_size
-        self._single_epoch, self._rank, self._world_size, self._workers = (
-            single_epoch,
-            rank,
-            world_size,
-            workers,
-        )
+        self._single_epoch, self._workers = single_epoch, workers
+        self._rank, self._world_size = rank, world_size
         self.position = position
 
     @property
@@ -178,6 +174,7 @@ class BatchLoader:
         with block_signals(signal.SIGINT, signal.SIGTERM):  # workers inherit this: Ctrl-C must not kill them
             batches = iter(loader)
         for batch in batches:
+            # Workers let the sampler run ahead. Batches come in its order: this one has the oldest position.
             self.position = pending_positions.popleft()
             yield batch
 

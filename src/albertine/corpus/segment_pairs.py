@@ -2,7 +2,7 @@
 
 A window is split in two after a random sentence. SOP swaps the two segments with
 probability 1/2; NSP replaces the second by text of another document with probability 1/2.
-Neither length nor end of the second segment must reveal that label. So the other text is
+Neither the length nor the end of the second segment may reveal that label. So the other text is
 drawn for both labels, and the second segment is cut to its length. And because a window ends
 with a sentence and the other text does not, the second segment is first cut at a random
 place in its last sentence.
@@ -127,7 +127,9 @@ def _cut_last_sentence(segment: Segment, rng: RandomStream) -> Segment:
 
 
 def _segment_of_other_document(a: Segment, length: int, shards: list[Shard], rng: RandomStream) -> Segment:
-    """Return `length` tokens of another document than that of `a`, from a random sentence on.
+    """Return `length` tokens of another text than that of `a`, from a random sentence on.
+
+    A text may be stored as several documents, all in one shard.
 
     The segment is shorter if no sentence that was tried has `length` tokens up to the end of its document.
     """
@@ -161,7 +163,7 @@ def _segment_of_adjacent_document(a: Segment, length: int, shards: list[Shard]) 
         shard, document = a.shard, int(others[np.abs(others - a.shard.document_index(a.start)).argmin()])
     else:
         shard, document = next(shard for shard in shards if shard is not a.shard), 0
-    start, end = (int(shard.document_offsets[document + side]) for side in (0, 1))
+    start, end = int(shard.document_offsets[document]), int(shard.document_offsets[document + 1])
     return Segment(shard, start, min(start + length, end))
 
 

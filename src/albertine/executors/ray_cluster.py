@@ -28,7 +28,7 @@ from albertine.interruptions import recent_interruption
 from albertine.processes import block_signals
 
 _MAX_LOSSES = 3  # of the workers of one job, after which the job itself is the likely cause
-_SETTLE_SECONDS = 0.3
+_SETTLE_SECONDS = 0.3  # until no job is being handed to a worker; see `_RemoteJobs.stop`
 _STOP_SECONDS = 60.0  # until a stopped job is killed; a training run writes a checkpoint in this time
 _CONNECT_SECONDS = 5.0
 
@@ -165,18 +165,18 @@ class _RemoteJobs:
             socket.create_connection(self._raylet, _CONNECT_SECONDS).close()
         except OSError:
             raise LostNode(
-                "--cluster ray: the node of this command was lost (its raylet has ended, perhaps for lack of "
-                "memory); run the same command again"
+                "--cluster ray: the node of this command was lost (Ray's daemon has ended, perhaps for lack "
+                "of memory); run the same command again"
             ) from None
 
     def stop(self) -> None:
-        """Interrupt the jobs as Ctrl-C does and wait for them; kill those that go on."""
+        """Interrupt the jobs as Ctrl-C does and wait for them; kill those that do not end."""
         import ray
 
         # The last ones first, so that no worker begins a job that is to be stopped too.
         references = [one.reference for one in reversed(self._unfinished)]
-        # Ray aborts this process if it cancels a job while it hands it to a worker, as where another job has
-        # just ended.
+        # If a job is cancelled while Ray hands it to a worker, for example just after another job has ended,
+        # Ray aborts this process. See docs/decisions/jobs-on-ray.md.
         references = _still_running(references, _SETTLE_SECONDS)
         for reference in references:
             ray.cancel(reference)

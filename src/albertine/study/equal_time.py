@@ -22,7 +22,7 @@ from albertine.stored_results import StoredResults
 from albertine.study.claim import merged
 from albertine.study.data import StudyData
 from albertine.study.execution import execute
-from albertine.study.study_run import flops_per_token
+from albertine.study.run_measurements import flops_per_token
 from albertine.train.metrics_log import read_metrics
 
 TIMINGS_FOLDER = "timings"

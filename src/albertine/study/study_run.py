@@ -13,12 +13,11 @@ import json
 import math
 import shutil
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from albertine import progress
@@ -27,39 +26,38 @@ from albertine.checksums import json_checksum
 from albertine.corpus.corpus import open_corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.errors import Diverged, InputError
-from albertine.interop.load import load
-from albertine.model.cost import count_flops
-from albertine.model.parameter_counts import count_parameters
-from albertine.pretrain.curriculum import GROW, growing_depth
-from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
-from albertine.pretrain.settings import PretrainSettings, ProbeSettings
+from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
-from albertine.report.held_out_examples import held_out_mean_steps, held_out_transitions
 from albertine.settings import SettingsSource, build_settings, settings_to_toml
 from albertine.stored_results import StoredResults
 from albertine.study.claim import merged
 from albertine.study.data import StudyData
 from albertine.study.measures import MEASURES
 from albertine.study.protocol import Protocol
+from albertine.study.run_measurements import (
+    PartResult,
+    flops_per_token,
+    layer_measures,
+    probe_measures,
+    training_measures,
+)
 from albertine.study.tasks import FinetuningPlan, PlannedTuning, finetuned_score
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
-from albertine.train.metrics_log import read_metrics
 from albertine.train.parallel_runs import last_step
 from albertine.train.run_folder import has_checkpoints
 
 RUNS_FOLDER = "runs"
-# Raise it if results with the same settings change, such as by another definition of a measure.
+# Raise it if the same settings give other results, such as after a change of a measure.
 RESULTS_VERSION = 1
-_MAY_BE_UNKNOWN = ("probe", "layers")  # sources of measures that some texts or models do not give
+_SOURCES_WITH_GAPS = ("probe", "layers")  # sources of measures that some texts or models do not give
 _LARGEST_NUMBER = 1e100  # a larger one is damage, and its percentage could be infinite
 _COSTS_OF_TRAINING = ("flops", "seconds", "tokens")
-_SEEDS_PER_STAGE = 1_000_000
+_SEEDS_PER_STAGE = 1_000_000  # so that a run has other samples than the one it starts from
 _EVALUATIONS = 15  # points of a learning curve
-_BYTES_PER_PARAMETER = 4
 # They change where a run computes and what it stores, and no result. Settings of speed count, because speed
 # is a result.
-_LEFT_OUT = (
+_SETTINGS_WITHOUT_EFFECT = (
     "corpus",
     "device",
     "workers",
@@ -68,21 +66,6 @@ _LEFT_OUT = (
     "train.keep_checkpoints",
     "train.tracker",
 )
-_ITERATIONS = 4  # a shared layer is applied so many times as often as in training
-_SAMPLED_STEPS = 1_000  # at which the depth is taken for the FLOPs of a run
-
-
-@dataclass(frozen=True)
-class PartResult:
-    """What a part of a run has given.
-
-    Attributes:
-        values: numbers by measure; None where the text gives none.
-        failure: why the training failed; None if it did not.
-    """
-
-    values: dict[str, float | None] = field(default_factory=dict)
-    failure: str | None = None
 
 
 PartFunction = Callable[[], PartResult]
@@ -90,7 +73,7 @@ PartFunction = Callable[[], PartResult]
 
 @dataclass(frozen=True)
 class StudyRun:
-    """One run.
+    """A pre-training run of one arm and seed, with its evaluations.
 
     Attributes:
         data: text and corpus.
@@ -172,7 +155,7 @@ class StudyRun:
         tables = {
             key: dict(value) if isinstance(value, dict) else {"": value} for key, value in values.items()
         }
-        for name in _LEFT_OUT:
+        for name in _SETTINGS_WITHOUT_EFFECT:
             table, _, key = name.rpartition(".")
             tables.get(table or key, {}).pop(key if table else "", None)
         if self.start is not None:
@@ -203,7 +186,8 @@ class StudyRun:
             return None
         part = self._results.get_as(PartResult, name, PartResult)
         has_measures = all(
-            one in part.values and (part.values[one] is not None or MEASURES[one].source in _MAY_BE_UNKNOWN)
+            one in part.values
+            and (part.values[one] is not None or MEASURES[one].source in _SOURCES_WITH_GAPS)
             for one in self._measures_of_part(name)
         )
         is_sensible = all(abs(value or 0.0) <= _LARGEST_NUMBER for value in part.values.values())
@@ -306,7 +290,7 @@ class StudyRun:
                 self._results.remove(name)
             if self._results.get_as(PartResult, name, compute).failure is not None:
                 return
-        # The model and the scores are enough.
+        # They are large, and the finished model and the scores are kept.
         shutil.rmtree(self.model / CHECKPOINTS_FOLDER, ignore_errors=True)
         if self.finetuning is not None:
             shutil.rmtree(self._tasks_folder / self._plan_address, ignore_errors=True)
@@ -347,57 +331,15 @@ class StudyRun:
             pretrain(self.model, self.settings)
         except Diverged as error:
             return PartResult(failure=str(error))
-        lines = [line for line in read_metrics(self.model) if "tokens_per_second" in line]
-        parameters, tokens = count_parameters(load(self.model).settings).encoder, lines[-1]["tokens"]
-        return PartResult(
-            {
-                "parameters": parameters,
-                "megabytes": parameters * _BYTES_PER_PARAMETER,
-                "flops": flops_per_token(self._resolved_settings) * tokens,
-                "seconds": lines[-1]["seconds"],
-                "tokens": tokens,
-                "tokens_per_second": median(line["tokens_per_second"] for line in lines),
-            }
-        )
+        return training_measures(self.model, self._resolved_settings)
 
     def _probe(self) -> PartResult:
         # Samples as long as those of the training: later positions have not been trained.
         length = self.settings.longest_sample()
-        settings = ProbeSettings(
-            corpus=self.data.corpus, tokens=self.protocol.probe_tokens, max_length=length
-        )
-        result = probe(str(self.model), settings)
-        estimates = {
-            "mask_loss": result.mask_token_loss,
-            "mask_accuracy": result.mask_token_accuracy,
-            "sop_accuracy": result.sop_accuracy,
-            "nsp_accuracy": result.nsp_accuracy,
-        }
-        return PartResult(
-            {name: one.value if math.isfinite(one.value) else None for name, one in estimates.items()}
-        )
+        return probe_measures(self.model, self.data.corpus, self.protocol.probe_tokens, length)
 
     def _measure_layers(self) -> PartResult:
-        """Return distance and angle between input and output of each layer, and what follows from them."""
-        model = load(self.model).eval()
-        depth = model.settings.applied_layers
-        iterated = model.settings.shares_all_layers and model.settings.inner_groups == 1
-        corpus = open_corpus(self.data.corpus)
-        transitions = held_out_transitions(
-            model, corpus, seed=0, depth=_ITERATIONS * depth if iterated else None
-        )
-        distances = [one.distance for one in transitions[:depth]]
-        steps = [abs(after - before) for before, after in itertools.pairwise(distances)]
-        values: dict[str, float | None] = {
-            "roughness": fmean(steps) / fmean(distances) if steps else None,
-            "last_angle": transitions[depth - 1].angle,
-            "last_distance": distances[-1],
-            "iterated_angle": transitions[-1].angle if iterated else None,
-            "mean_steps": held_out_mean_steps(model, corpus, seed=0),
-        }
-        for number, one in enumerate(transitions, start=1):
-            values |= {f"distance {number}": one.distance, f"angle {number}": one.angle}
-        return PartResult(values)
+        return layer_measures(self.model, self.data.corpus)
 
     def _finetune(self, task: str) -> PartResult:
         world, steps = self.data.world, self.protocol.finetune_steps
@@ -409,19 +351,3 @@ class StudyRun:
         score = finetuned_score(self.model, world, out, task, steps, self.seed)
         shutil.rmtree(out, ignore_errors=True)  # the score is enough
         return PartResult({task: score})
-
-
-def flops_per_token(settings: PretrainSettings) -> float:
-    """Return the mean FLOPs per token of a pre-training run."""
-    steps, model = settings.train.steps, settings.model
-    if settings.curriculum.depth == GROW and model.shares_all_layers:
-        depth = growing_depth(model.layers, steps)
-        settings = replace(settings, curriculum=replace(settings.curriculum, depth=depth))
-    sampled_steps = range(0, steps, math.ceil(steps / _SAMPLED_STEPS))
-    depths = Counter(settings.depth_at(step) for step in sampled_steps)
-    length = settings.objective.max_length
-    total = sum(
-        count * count_flops(replace(model, layers=depth), length).training_per_token
-        for depth, count in depths.items()
-    )
-    return total / len(sampled_steps)
