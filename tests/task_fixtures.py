@@ -118,7 +118,13 @@ def finetune_settings(tmp_path: Path) -> FinetuneSettings:
         label="stars",
         device="cpu",
         train=FinetuneTrainSettings(
-            steps=60, batch_size=16, lr=3e-3, warmup=6, precision="fp32", evaluate_every=20
+            steps=60,
+            batch_size=16,
+            optimizer="adamw",
+            lr=3e-3,
+            warmup=6,
+            precision="fp32",
+            evaluate_every=20,
         ),
     )
 

@@ -263,7 +263,7 @@ def test_collapsed_run_restarts_with_lower_rate(
     assert "collapsed, every prediction is" in messages
     assert "restarting at 0.5 of the learning rate, with 2 times the warm-up" in messages
     assert "up to step 20; restarting" in messages  # the first evaluation: the loss has diverged
-    rate_warning = "the learning rate 3 is 2,128 times the usual 0.00141; lower --train.lr"
+    rate_warning = "the learning rate 3 is 6,000 times the usual 0.0005; lower --train.lr"
     assert rate_warning in messages
     assert result.problem
     assert result.problem.startswith("nothing was learned: ")

@@ -10,15 +10,17 @@ import pytest
 from albertine.finetune import paper_defaults
 from albertine.finetune.paper_defaults import (
     TABLE_14,
+    learning_rate_warning,
     scaled_learning_rate,
     task_defaults,
     with_task_defaults,
 )
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
-from albertine.settings import MODEL_PRESETS
+from albertine.settings import MODEL_PRESETS, ModelSettings
 from albertine.tasks.registry import TASK_NAMES, find_task
 from albertine.train.schedule import LearningRateSchedule
+from albertine.train.settings import OptimizerName
 
 BASE = MODEL_PRESETS["albert-base"]
 
@@ -55,7 +57,7 @@ def test_rates_of_rte_match_google() -> None:
     assert {step: schedule.lr_at(step) for step in expected} == pytest.approx(expected)
 
 
-def test_narrow_models_take_the_usual_optimizer_and_schedule() -> None:
+def test_narrow_models_take_muon_and_the_usual_schedule() -> None:
     narrow = replace(BASE, hidden_size=312, heads=12)
     train = with_task_defaults(FinetuneSettings(), "rte", narrow, 2_490, 512).train
     assert (train.optimizer, train.schedule, train.batch_size, train.lr) == ("muon", "linear", 32, 2e-3)
@@ -117,6 +119,20 @@ def test_the_rate_of_muon_depends_on_the_batch_of_narrow_models() -> None:
     row = task_defaults("cola")
     assert scaled_learning_rate(row, 312, 64, "muon") == scaled_learning_rate(row, 128, 32, "muon") == 2e-3
     assert scaled_learning_rate(row, 312, 8, "muon") == 1e-3
+
+
+def test_a_rate_far_above_that_of_the_optimizer_gives_a_warning() -> None:
+    narrow = replace(BASE, hidden_size=312, heads=12)
+
+    def warning(model: ModelSettings, lr: float, optimizer: OptimizerName) -> str | None:
+        settings = FinetuneSettings(train=FinetuneTrainSettings(lr=lr, batch_size=32, optimizer=optimizer))
+        return learning_rate_warning(settings, "rte", model)
+
+    assert warning(narrow, 1e-2, "muon") is None
+    expected = "the learning rate 0.04 is 20 times the usual 0.002; lower --train.lr"
+    assert warning(narrow, 0.04, "muon") == expected
+    assert warning(narrow, 1e-2, "adamw") is not None
+    assert warning(BASE, 1e-2, "muon") is None  # no usual rate is known
 
 
 def test_batch_size_scales_with_data() -> None:

@@ -108,7 +108,7 @@ def test_a_repeated_command_computes_nothing(studied: Path, monkeypatch: pytest.
 
     before = _report(studied)
     monkeypatch.setattr(study_run, "pretrain", refuse)
-    monkeypatch.setattr(study_run, "probe", refuse)
+    monkeypatch.setattr(study_run, "probe_measures", refuse)
     assert run_command(app, _words(studied, "--quiet")) == 0
     assert _report(studied) == before
 
@@ -388,7 +388,7 @@ def test_arms_without_samples_that_come_again_are_refused(
     (tmp_path / "order.toml").write_text(claim)
     assert run_command(app, _words(tmp_path, "--quiet")) == 2
     message = capsys.readouterr().err
-    assert "arm none: trains for 0." in message
+    assert "arm none: trains 0." in message
     assert "give less text, or more steps" in message
 
 
