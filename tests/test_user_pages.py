@@ -42,12 +42,13 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_own_language(stories: Path, tmp_path: Path) -> None:
     shutil.copytree(stories, tmp_path / "my-text")
     write_reviews(tmp_path / "reviews.csv", 0, 200)
+    write_reviews(tmp_path / "dev.csv", 2, 100)
     write_reviews(tmp_path / "new.csv", 1, 5, labeled=False)
     replacements = {
         "--vocab-size 8000": "--vocab-size 800",
         "--held-out 0.01": "--held-out 0.05",
         "--model albertine-tiny --train.minutes 60": "--model demo --train.steps 20",
-        "albertine finetune": "albertine finetune --train.steps 40 --train.batch-size 8 --train.lr 1e-3",
+        "albertine finetune": "albertine finetune --train.steps 60 --train.batch-size 8 --train.lr 4e-3",
         "--seeds 3": "--seeds 2",
     }
     run_page("own-language.md", tmp_path, replacements)
@@ -92,7 +93,7 @@ def test_engineer(stories: Path, tmp_path: Path) -> None:
         write_reviews(tmp_path / f"{name}.csv", seed, count, labeled=name != "new")
     replacements = {
         "albert/albert-base-v2": "base",
-        "--train.exits": "--train.exits --train.steps 60 --train.batch-size 8 --train.lr 2e-3",
+        "--train.exits": "--train.exits --train.steps 60 --train.batch-size 8 --train.lr 4e-3",
         "8000": free_port(),
         "--seconds 3": "--seconds 0.2",
     }
