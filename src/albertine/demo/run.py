@@ -36,9 +36,9 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
         workspace = DemoWorkspace(out, settings)
         steps = workspace.steps()
         is_default = replace(settings, hidden_size=None) == DemoSettings()
+        duration = f", {_DURATION}" if is_default else ""
         progress.print_message(
-            f"{len(steps)} steps into {out}{f', {_DURATION}' if is_default else ''}. If interrupted, run the "
-            "same command to resume."
+            f"{len(steps)} steps into {out}{duration}. If interrupted, run the same command to resume."
         )
         for number, step in enumerate(steps, start=1):
             elapsed_before, started = _elapsed_seconds(out), time.monotonic()

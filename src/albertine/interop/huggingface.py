@@ -112,8 +112,7 @@ def build_model(
     check_no_unused_tensors(tensors, mappings, tensor_file, family, is_own_head=own_head is not None)
     of_own_files = mappings
     if own_head is None:
-        has_own_head = "classifier.weight" not in tensors
-        of_own_files = _comparison(mappings, head_settings, config) if has_own_head else []
+        of_own_files = _comparison(mappings, head_settings, config, tensors)
     tensors |= _tensors_of_own_files(config_file.parent, of_own_files)
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
@@ -145,12 +144,17 @@ def _own_head(
 
 
 def _comparison(
-    mappings: Sequence[ParameterMapping], head: HeadSettings, config: Mapping[str, Any]
+    mappings: Sequence[ParameterMapping],
+    head: HeadSettings,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
 ) -> list[ParameterMapping]:
     """Return the layers that compare texts, if a new head has them in common with the checkpoint's.
 
     Nothing else of the checkpoint's head is read, which may be one that is not supported.
     """
+    if "classifier.weight" in tensors:  # `transformers` has saved the folder, with its own head
+        return []
     own = config.get("albertine")
     stored = own.get("head") if isinstance(own, Mapping) else None
     files = {
