@@ -6,8 +6,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr
 from http.client import HTTPResponse
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +66,15 @@ def statuses(received: bytes) -> list[int]:
         b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_what_is_not_http_gets_an_error_and_is_disconnected(
-    data: bytes, client_for: ClientFactory, capfd: pytest.CaptureFixture[str]
-) -> None:
-    received = exchange(client_for("classify"), data)
+def test_what_is_not_http_gets_an_error_and_is_disconnected(data: bytes, client_for: ClientFactory) -> None:
+    with redirect_stderr(StringIO()) as log:
+        received = exchange(client_for("classify"), data)
+        assert client_for("classify")("/health")[0] == 200
     assert statuses(received) == ([400] if received else [])  # lost if the server has not read everything
     if received:
         body = received.partition(b"\r\n\r\n")[2]
         assert error_of(json.loads(body)) == "not a valid HTTP request, or its head is too long"
-    assert client_for("classify")("/health")[0] == 200
-    assert other_lines(capfd.readouterr().err) == []
+    assert other_lines(log.getvalue()) == []
 
 
 def test_two_lengths_are_refused_and_what_follows_is_not_read(client_for: ClientFactory) -> None:
@@ -84,16 +84,14 @@ def test_two_lengths_are_refused_and_what_follows_is_not_read(client_for: Client
     assert b"Content-Length and Transfer-Encoding; send one of them" in received
 
 
-def test_bad_bytes_after_an_early_answer_only_close_the_connection(
-    client_for: ClientFactory, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_bytes_after_an_early_answer_only_close_the_connection(client_for: ClientFactory) -> None:
     head = b"POST /none HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with connect(client_for("classify")) as stream:
+    with redirect_stderr(StringIO()) as log, connect(client_for("classify")) as stream:
         stream.sendall(head)
         assert read_status(stream) == 404
         stream.sendall(b"zz\r\n")
         assert read_until_closed(stream) == b""
-    assert other_lines(capfd.readouterr().err) == []
+    assert other_lines(log.getvalue()) == []
 
 
 @pytest.mark.parametrize(

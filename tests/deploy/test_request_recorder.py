@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,12 @@ def is_new_id(value: str | None) -> bool:
     return value is not None and len(value) == 32 and set(value) <= HEX_DIGITS
 
 
-def read_lines(capfd: pytest.CaptureFixture[str], count: int) -> list[str]:
+def read_lines(log: StringIO, count: int) -> list[str]:
     """Return the lines of the log when there are enough; a line follows its response."""
-    text, deadline = "", time.monotonic() + 10
-    while (text := text + capfd.readouterr().err).count("\n") < count and time.monotonic() < deadline:
+    deadline = time.monotonic() + 10
+    while log.getvalue().count("\n") < count and time.monotonic() < deadline:
         time.sleep(0.01)
-    return text.splitlines()
+    return log.getvalue().splitlines()
 
 
 @pytest.mark.parametrize("given", ["a", "0af7651916cd43dd:8448eb21/1_2.3=+@-", "x" * 128])
@@ -72,30 +74,32 @@ def test_all_errors_have_an_id(client_for: ClientFactory, monkeypatch: pytest.Mo
 
 
 def test_a_timed_out_request_keeps_its_id_and_has_one_line(
-    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "CLIENT_TIMEOUT_SECONDS", 0.3)
     head = post_head(9).replace(b"\r\n\r\n", b"\r\nX-Request-Id: slow\r\n\r\n")
-    with running_server(models["classify"], log_format="json") as client:
+    with redirect_stderr(StringIO()) as log, running_server(models["classify"], log_format="json") as client:
         with socket.create_connection(("127.0.0.1", client.port), 30) as stream:
             stream.sendall(head)
             received = b"".join(iter(lambda: stream.recv(65_536), b""))
         assert b'"request_id":"slow"' in received
-        lines = [json.loads(line) for line in read_lines(capfd, 1)]
-    lines += [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [(line["id"], line["status"]) for line in lines] == [("slow", 408)]
 
 
-def test_a_line_has_numbers_but_no_texts(models: dict[str, Path], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_line_has_numbers_but_no_texts(models: dict[str, Path]) -> None:
     secret = "Geheimnis"
     token = "secret-token-of-the-server"
-    with running_server(models["classify"], log_format="json", token=token) as client:
+    with (
+        redirect_stderr(StringIO()) as log,
+        running_server(models["classify"], log_format="json", token=token) as client,
+    ):
         headers = {"Authorization": f"Bearer {token}", "X-Request-Id": "id-1"}
         items = [{"text": secret, "text_pair": secret}, {"text": secret}]
         client.request(f"/predict?q={secret}", json.dumps(items).encode(), headers)
         client.request("/predict", json.dumps({secret: secret}).encode(), headers)
         client.request("/predict", ITEM, {"Authorization": f"Bearer {secret}"})
-        output = "\n".join(read_lines(capfd, 3))
+        output = "\n".join(read_lines(log, 3))
     assert secret not in output
     assert token not in output
     first, second, third = map(json.loads, output.splitlines())
@@ -108,14 +112,15 @@ def test_a_line_has_numbers_but_no_texts(models: dict[str, Path], capfd: pytest.
     assert (third["status"], is_new_id(third["id"])) == (401, True)
 
 
-def test_the_number_of_tokens_is_that_of_the_model(
-    models: dict[str, Path], capfd: pytest.CaptureFixture[str]
-) -> None:
-    with running_server(models["pretrained"], log_format="json") as client:
+def test_the_number_of_tokens_is_that_of_the_model(models: dict[str, Path]) -> None:
+    with (
+        redirect_stderr(StringIO()) as log,
+        running_server(models["pretrained"], log_format="json") as client,
+    ):
         client("/fill-mask", {"text": "[MASK]"})
         client("/order", {"first": "[MASK]", "second": "[MASK]"})
         client("/health")
-        lines = [json.loads(line) for line in read_lines(capfd, 3)]
+        lines = [json.loads(line) for line in read_lines(log, 3)]
     assert [(line["texts"], line["tokens"]) for line in lines] == [(1, 3), (2, 5), (0, 0)]
 
 
@@ -162,9 +167,7 @@ def test_a_closed_log_does_not_stop_the_server(monkeypatch: pytest.MonkeyPatch) 
     ServerLog("json").request(RequestRecord("id"))
 
 
-def test_a_disconnected_client_is_recorded_as_499(
-    models: dict[str, Path], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_disconnected_client_is_recorded_as_499(models: dict[str, Path]) -> None:
     started, release = threading.Event(), threading.Event()
 
     def blocking_process_batch(items: Sequence[Any]) -> Sequence[Any]:
@@ -172,11 +175,11 @@ def test_a_disconnected_client_is_recorded_as_499(
         assert release.wait(30)
         return items
 
-    with running_server(models["classify"], log_format="json") as client:
+    with redirect_stderr(StringIO()) as log, running_server(models["classify"], log_format="json") as client:
         client.batchers["/predict"]._process_batch = blocking_process_batch
         with socket.create_connection(("127.0.0.1", client.port), 30) as stream:
             stream.sendall(post_head(len(ITEM)) + ITEM)
             assert started.wait(30)
-        (line,) = read_lines(capfd, 1)
+        (line,) = read_lines(log, 1)
         release.set()
     assert json.loads(line)["status"] == 499

@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import replace
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -177,22 +178,20 @@ def test_wrong_option_counts_and_missing_masks_are_refused(client_for: ClientFac
     assert "the model takes 64" in response["error"]
 
 
-def test_response_to_a_truncated_item_says_so(
-    models: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_response_to_a_truncated_item_says_so(models: dict[str, Path]) -> None:
     long_text = "ka " * 80
     num_tokens = len(albertine.load_tokenizer(models["classify"]).encode(long_text, add_special_tokens=False))
-    with running_server(models["classify"]) as client:  # has written all its lines when it has ended
+    with redirect_stderr(StringIO()) as log, running_server(models["classify"]) as client:
         for _ in range(2):
             status, responses = client("/predict", [{"text": "ka"}, {"text": long_text}])
             assert status == 200
             assert [response.get("truncated_tokens") for response in responses] == [None, num_tokens + 2 - 64]
-    (message,) = other_lines(capsys.readouterr().err)
+    (message,) = other_lines(log.getvalue())
     assert message.endswith("later truncated items are only counted")
 
 
 def test_full_queue_is_503_and_internal_error_is_500(
-    client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = client_for("regress")
     with monkeypatch.context() as patch:
@@ -200,7 +199,7 @@ def test_full_queue_is_503_and_internal_error_is_500(
         status, response, headers = client.request("/predict", b'{"text": "ka"}')
         assert (status, headers["Retry-After"]) == (503, "5")
         assert "retry later" in response["error"]
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, redirect_stderr(StringIO()) as log:
 
         async def failing_submit(_: RequestBatcher, items: list[tuple[Any, int]]) -> None:
             raise ZeroDivisionError("division by zero")
@@ -210,7 +209,7 @@ def test_full_queue_is_503_and_internal_error_is_500(
         message = "internal error: ZeroDivisionError: division by zero"
         assert (status, error_of(response)) == (500, message)
         request_id = response["request_id"]
-        assert other_lines(capsys.readouterr().err) == [
+        assert other_lines(log.getvalue()) == [
             f"albertine: {message}; start with --debug for the traceback (request {request_id})"
         ]
     assert client("/predict", {"text": "ka"})[0] == 200
