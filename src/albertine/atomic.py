@@ -174,19 +174,6 @@ def refuse_existing_file(file: Path) -> None:
         raise InputError(f"{file}: exists already; name another file or remove it")
 
 
-def write_one_of_several_files(file: Path, text: str) -> None:
-    """Write a file that belongs to a set; if it exists, it must have the same content.
-
-    After an interruption, the same calls complete the set. They never replace other files.
-    """
-    if file.exists():
-        if not file.is_file() or file.read_bytes() != text.encode():
-            raise InputError(f"{file}: exists already with other content; name another path or remove it")
-        return
-    with atomic_file(file) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
 def sync_to_disk(path: Path) -> None:
     """Flush a file, or the entries of a folder, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)

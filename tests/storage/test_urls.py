@@ -61,13 +61,11 @@ def test_safe_names_stay_in_their_folder(name: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "export x --out s3://b/x",
-        "convert x gs://b/x",
-        "predict x --data y --out s3://b/x.csv",
         "compare a b --out s3://b/x.html",
         "report x --out hf://a/b.html",
-        "world write s3://b/x",
         "study table-5 --out s3://b/x",
+        "ensemble a b --data y --save gs://b/x",
+        "demo --out s3://b/x",
     ],
 )
 def test_an_output_that_must_be_local_is_not_a_folder_named_s3(

@@ -63,7 +63,7 @@ def export(
     source: str,
     /,
     *,
-    out: Path | None = None,
+    out: PathOrUrl | None = None,
     force: Annotated[bool, Parameter(negative="")] = False,
     settings: Annotated[ExportSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -81,7 +81,7 @@ def export(
     Args:
         source: A fine-tuned or pre-trained model: a run, the folder of a checkpoint, or a hub name; with
             --task embed also a folder of sentence-transformers.
-        out: A new folder.
+        out: A new folder or URL.
         force: Keep a model in int8 whatever it loses.
     """
     from albertine.export.export import export as export_model
@@ -97,7 +97,7 @@ def export(
 @app.command(group=CHECKPOINTS)
 def convert(
     source: str,
-    destination: Path,
+    destination: PathOrUrl,
     /,
     *,
     share: Literal["all"] | None = None,
@@ -110,7 +110,7 @@ def convert(
 
     Args:
         source: A checkpoint: a folder of transformers or of Google's code for ALBERT or BERT, or a hub name.
-        destination: A new folder.
+        destination: A new folder or URL.
         share: Make all layers of a model share their weights, such as those of a BERT; the result is close
             to the original and needs more training.
         rank: With --share: rank of each layer's own difference from the shared matrices; 16 by default.

@@ -135,7 +135,7 @@ def score(
     model: str,
     /,
     *,
-    out: Path | None = None,
+    out: PathOrUrl | None = None,
     settings: Annotated[ScoreSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
@@ -147,7 +147,7 @@ def score(
 
     Args:
         model: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
-        out: A new .jsonl, .csv or .tsv file; default: JSON lines on standard output.
+        out: A new .jsonl, .csv or .tsv file, or its URL; default: JSON lines on standard output.
     """
     from albertine.inference.score import score as score_file
 

@@ -81,7 +81,7 @@ def predict(
     model: str,
     /,
     *,
-    out: Path | None = None,
+    out: PathOrUrl | None = None,
     cluster: ClusterOption = None,
     settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -94,7 +94,8 @@ def predict(
 
     Args:
         model: A fine-tuned run, a checkpoint (also of transformers), an ensemble, a URL, or a hub name.
-        out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD; default: JSON on stdout.
+        out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD, or a URL; default: JSON on
+            standard output.
     """
     from albertine.inference.predict import predict as predict_file
 
@@ -109,7 +110,7 @@ def embed(
     model: str,
     /,
     *,
-    out: Path | None = None,
+    out: PathOrUrl | None = None,
     settings: Annotated[EmbedSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
@@ -122,7 +123,7 @@ def embed(
     Args:
         model: A run, a folder of a checkpoint (also of transformers, sentence-transformers) or of an export
             with --task embed, or a hub name.
-        out: A new .npy or .jsonl file; default: JSON lines on standard output.
+        out: A new .npy or .jsonl file, or its URL; default: JSON lines on standard output.
     """
     from albertine.inference.embed import embed as embed_file
 
@@ -134,7 +135,7 @@ def embed(
 @app.command(group=TASKS)
 def ensemble(
     *model: str,
-    out: Path | None = None,
+    out: PathOrUrl | None = None,
     save: Path | None = None,
     json: JsonFlag = False,
     settings: Annotated[EnsembleSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
@@ -146,7 +147,7 @@ def ensemble(
 
     Args:
         model: Candidates, fine-tuned on the same task.
-        out: A new file or folder for the predictions on the test split, as in `albertine predict`.
+        out: A new file, folder or URL for the predictions on the test split, as in `albertine predict`.
         save: A new folder for the ensemble as a model, for `albertine predict`, `evaluate` and `serve`.
     """
     from albertine.inference import results_table

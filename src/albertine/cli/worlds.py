@@ -1,12 +1,11 @@
 """Commands that generate a little world."""
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App
 
 from albertine.cli.application import WORLDS, ClusterOption, JsonFlag, app
-from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, PathOrUrl
 from albertine.executors.cluster import open_cluster
 from albertine.world.settings import StorySettings, WorldSettings
 
@@ -20,7 +19,7 @@ app.command(world)
 
 @world.command(name="write")
 def world_write(
-    out: Path,
+    out: PathOrUrl,
     /,
     *,
     cluster: ClusterOption = None,
@@ -33,7 +32,7 @@ def world_write(
     Example: albertine world write my-world --stories 20000 --train 2000 --seed 1
 
     Args:
-        out: A new folder.
+        out: A new folder or URL.
     """
     from albertine.world import show
     from albertine.world.write import write_world

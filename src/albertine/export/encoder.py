@@ -18,6 +18,8 @@ from albertine.interop.sentence_transformers_folder import SentenceModules
 from albertine.interop.write_sentence_modules import write_sentence_modules
 from albertine.model.model import Model
 from albertine.settings.engine import EngineOptions
+from albertine.storage.objects import display_path
+from albertine.storage.upload import output_folder
 from albertine.text.tokenizer import Tokenizer
 
 _GRAPH_SUFFIXES = (".onnx", ".data", ".xml", ".bin")
@@ -33,15 +35,15 @@ def export_encoder(source: str | Path, out: Path, settings: ExportSettings, *, f
     judge = None
     if settings.precision == "int8":
         judge = create_embedding_judge(embed, settings, must_judge=not force)
-    with atomic_folder(out) as partial:
+    with output_folder(out) as local, atomic_folder(local) as partial:
         files = _write_fp32(model, modules, embed.tokenizer, partial, settings)
-        difference = _verify(model, modules, partial, out)
+        difference = _verify(model, modules, partial, display_path(out))
         before = after = None
         if settings.precision == "int8":
             _quantize(files, partial, settings, judge)
             if judge is not None and judge.has_labels:
                 before, after = judge.before(), judge.after(partial)
-                check_loss(before, after, out, force=force)
+                check_loss(before, after, display_path(out), force=force)
         written = [file for file in map(partial.joinpath, files) if _is_graph(file)]
         scores = "" if before is None or after is None else describe_scores(before, after)
         write_encoder_readme(partial, out.resolve().name, modules, embed, settings, written, scores)
@@ -67,7 +69,7 @@ def _write_fp32(
     return files
 
 
-def _verify(model: Model, modules: SentenceModules, partial: Path, out: Path) -> float:
+def _verify(model: Model, modules: SentenceModules, partial: Path, out: str) -> float:
     from albertine.engines.verify import verify_encoder
 
     engine = open_exported_encoder(partial, EngineOptions("cpu", "fp32"))

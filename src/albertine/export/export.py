@@ -24,6 +24,8 @@ from albertine.interop.huggingface import TASK_CARD_FILE, write_config
 from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.model.model import Model
 from albertine.settings.engine import EngineOptions
+from albertine.storage.objects import display_path
+from albertine.storage.upload import output_folder
 from albertine.tasks.checkpoint_card import read_card, read_card_file
 from albertine.text.tokenizer import load_tokenizer
 
@@ -35,7 +37,7 @@ def export(
 
     Args:
         source: a run, the folder of a checkpoint, or a hub name.
-        out: folder to write; must not exist yet, or be empty.
+        out: folder to write, or its URL on object storage; must not exist yet, or be empty.
         settings: format, precision, and data for int8.
         force: in int8, keep a model that loses more than one point, or that no data judged.
     """
@@ -54,9 +56,9 @@ def export(
     judge = None
     if settings.precision == "int8":
         judge = create_judge(str(source), folder, model, settings, must_judge=not force)
-    with atomic_folder(out) as partial:
+    with output_folder(out) as local, atomic_folder(local) as partial:
         files = _write_fp32(model, folder, partial, settings)
-        difference = _verify(model, partial, out)
+        difference = _verify(model, partial, display_path(out))
         before = after = None
         if settings.precision == "int8":
             from albertine.export.int8 import quantize
@@ -66,7 +68,7 @@ def export(
             write_record(files, partial, settings, "int8")
             if judge is not None and judge.has_labels:
                 before, after = judge.before(), judge.after(partial)
-                check_loss(before, after, out, force=force)
+                check_loss(before, after, display_path(out), force=force)
         written = [partial / name for name in files if (partial / name).is_file()]
         scores = "" if before is None or after is None else describe_scores(before, after)
         if settings.to == "web":
@@ -109,7 +111,7 @@ def _write_page(
     check_web_tokenizer(partial, tokenizer)
 
 
-def _verify(model: Model, partial: Path, out: Path) -> float:
+def _verify(model: Model, partial: Path, out: str) -> float:
     from albertine.engines.verify import verify_export
 
     return verify_export(model, open_export(partial, EngineOptions("cpu", "fp32")), out)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albertine import progress
-from albertine.atomic import refuse_existing_folder
 from albertine.checksums import file_checksum
 from albertine.engines.libraries import check_libraries
 from albertine.errors import InputError, WorkError
@@ -13,6 +12,7 @@ from albertine.export.accuracy import Accuracy
 from albertine.export.settings import ExportSettings
 from albertine.interop.export_record import ExportRecord
 from albertine.settings.export import ExportPrecision
+from albertine.storage.upload import check_output_folder
 
 MAX_LOSS = 1.0  # points of a score that a model in int8 may lose
 
@@ -41,7 +41,7 @@ def check_export(out: Path, settings: ExportSettings, *, force: bool) -> None:
     """Raise `InputError` if an export cannot be written to a folder."""
     if force and settings.precision == "fp32":
         raise InputError("--force: only int8 loses accuracy; leave it out")
-    refuse_existing_folder(out)
+    check_output_folder(out)
     check_libraries(settings.to, settings.precision)
 
 
@@ -53,7 +53,7 @@ def write_record(
     ExportRecord(settings.to, precision, settings.in_steps, checksums, settings.embeds).write(folder)
 
 
-def check_loss(before: Accuracy, after: Accuracy, out: Path, *, force: bool) -> None:
+def check_loss(before: Accuracy, after: Accuracy, out: str, *, force: bool) -> None:
     """Raise `WorkError` if int8 loses more than `MAX_LOSS`; with `force`, only say so."""
     loss = 100 * (before.score - after.score)
     if loss <= MAX_LOSS:

@@ -7,18 +7,20 @@ from albertine.export.accuracy import describe_scores
 from albertine.export.result import ExportResult
 from albertine.export.settings import ExportSettings
 from albertine.progress import format_bytes
+from albertine.storage.objects import display_path
 
 
 def show_export(source: str, out: Path, settings: ExportSettings, result: ExportResult) -> None:
     """Print the files of an export, how close it is to its source, and how to run it."""
+    name = display_path(out)
     files, size = ", ".join(result.files), format_bytes(result.num_bytes)
-    progress.print_message(f"{out}: {files}, {size}, weights in {settings.precision}")
+    progress.print_message(f"{name}: {files}, {size}, weights in {settings.precision}")
     if settings.precision == "fp32":
         progress.print_message(
-            f"{out}: verified; its outputs equal those of {source} to {result.difference:.1g}"
+            f"{name}: verified; its outputs equal those of {source} to {result.difference:.1g}"
         )
     elif result.before is None or result.after is None:
-        progress.print_message(f"{out}: not judged; --data shows what int8 loses")
+        progress.print_message(f"{name}: not judged; --data shows what int8 loses")
     else:
-        progress.print_message(f"{out}: {describe_scores(result.before, result.after)}")
-    progress.print_message(f"{out}/README.md shows how to run it")
+        progress.print_message(f"{name}: {describe_scores(result.before, result.after)}")
+    progress.print_message(f"{name}/README.md shows how to run it")

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from albertine import progress
-from albertine.atomic import atomic_file, refuse_existing_file
 from albertine.errors import InputError
 from albertine.inference.embedding import Vectors, load_embedding_pipeline
 from albertine.inference.settings import EmbedSettings
 from albertine.inference.table_writer import write_table
 from albertine.settings.engine import EngineOptions
+from albertine.storage.objects import display_path
+from albertine.storage.output_file import check_output_file, output_file
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.texts import read_texts
@@ -31,8 +32,8 @@ def embed(model: str | Path, settings: EmbedSettings, out: str | Path | None = N
         model: a run, the folder of a checkpoint (also of `transformers`, sentence-transformers or Google) or
             of an export with `--task embed`, or a hub name.
         settings: the data, its columns, and how to pool.
-        out: a file of NumPy, .npy, with an array [texts, hidden], or of JSON lines. Without it, JSON
-            lines are written to standard output.
+        out: a path or URL of a file of NumPy, .npy, with an array [texts, hidden], or of JSON lines. Without
+            it, JSON lines are written to standard output.
     """
     if settings.data is None:
         raise InputError("--data is missing: a .txt, .csv, .tsv, .jsonl or .parquet file, or hub:OWNER/NAME")
@@ -60,10 +61,10 @@ def embed(model: str | Path, settings: EmbedSettings, out: str | Path | None = N
 def _check_file(file: Path) -> None:
     """Raise `InputError` if vectors cannot be written to a file."""
     if file.suffix.lower() not in _SUFFIXES:
-        raise InputError(f"{file}: unknown format; name a file that ends in {' or '.join(_SUFFIXES)}")
-    if file.is_dir():
-        raise InputError(f"{file}: a folder; name a file")
-    refuse_existing_file(file)
+        raise InputError(
+            f"{display_path(file)}: unknown format; name a file that ends in {' or '.join(_SUFFIXES)}"
+        )
+    check_output_file(file)
 
 
 def _examples(settings: EmbedSettings, errors: ReadErrors) -> Iterator[TextExample]:
@@ -94,9 +95,8 @@ def _write_npy(chunks: Iterable[Vectors], hidden_size: int, out: Path) -> int:
 
     The number is known at the end; the header, which NumPy pads for that, is then written again.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
     count = 0
-    with atomic_file(out) as partial, partial.open("wb") as stream:
+    with output_file(out) as partial, partial.open("wb") as stream:
         _write_header(stream, count, hidden_size)
         start = stream.tell()
         for vectors in chunks:
@@ -105,7 +105,7 @@ def _write_npy(chunks: Iterable[Vectors], hidden_size: int, out: Path) -> int:
         stream.seek(0)
         _write_header(stream, count, hidden_size)
         assert stream.tell() == start
-    progress.print_message(f"{out}: {count:,} vectors of {hidden_size:,} values")
+    progress.print_message(f"{display_path(out)}: {count:,} vectors of {hidden_size:,} values")
     return count
 
 

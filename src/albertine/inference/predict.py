@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from albertine import progress
-from albertine.atomic import refuse_existing_file
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.inference.ensemble_model import TaskModel, load_task_model
@@ -17,6 +16,8 @@ from albertine.inference.finetuned_model import resolve_columns
 from albertine.inference.predict_on_cluster import ClusterPredictor
 from albertine.inference.settings import PredictSettings
 from albertine.inference.table_writer import check_table_file, write_table
+from albertine.storage.objects import display_path
+from albertine.storage.output_file import check_output_file, output_exists
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
@@ -41,8 +42,8 @@ def predict(
     Args:
         model: a fine-tuned run, the folder of a checkpoint or of an ensemble, or a hub name.
         settings: the data, and its columns where they differ from those of the training data.
-        out: a file of JSON lines, CSV or TSV; a folder for GLUE, a .json for SQuAD. Without it, JSON lines
-            are written to standard output.
+        out: path or URL of a file of JSON lines, CSV or TSV, a folder for GLUE, a .json for SQuAD. Without
+            it, JSON lines are written to standard output.
         executor: a cluster for the predictions (see `open_cluster`); None for this process.
     """
     if settings.data is None:
@@ -87,7 +88,10 @@ def _keep_request(model: TaskModel, settings: PredictSettings, out: Path | None)
         )
     submission = task.submission
     if submission and _is_submission(submission, task, data, out):
-        raise InputError(f"{out}: has answers only; with --keep, name a .jsonl, .csv or .tsv file")
+        assert out is not None
+        raise InputError(
+            f"{display_path(out)}: has answers only; with --keep, name a .jsonl, .csv or .tsv file"
+        )
     is_json = out is None or out.suffix.lower() == ".jsonl"
     values = model.task_type.prediction_schema()["properties"] if is_json else task.task_type.table_columns
     return KeepRequest(settings.keep, {*_COMMON_VALUES, *values}, resolve_columns(model.card, settings).id)
@@ -132,8 +136,8 @@ def prediction_writer(
         assert out is not None
         files = {name: submission.file(name, out) for name in split_names}
         # Some of several files may be from an interrupted call: `write_one_of_several_files`.
-        if all(file.is_file() for file in files.values()):
-            refuse_existing_file(next(iter(files.values())))
+        if all(output_exists(file) for file in files.values()):
+            check_output_file(next(iter(files.values())))
         return lambda name, predictions: submission.write(predictions, files[name])
     if out is not None:
         check_table_file(out, [submission.suffix] if submission and submission.suffix else [])
@@ -148,8 +152,9 @@ def _is_submission(submission: SubmissionFormat, task: Task, data: str, out: Pat
     if submission.suffix:
         return out is not None and out.suffix.lower() == submission.suffix
     if is_folder(data) and (out is None or out.suffix):
+        name = "--out" if out is None else display_path(out)
         raise InputError(
-            f"{out or '--out'}: predictions for the folder of {task.name} are files for its server; "
+            f"{name}: predictions for the folder of {task.name} are files for its server; "
             "name a folder for them"
         )
     return is_folder(data)

@@ -10,6 +10,7 @@ from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
 from albertine.inference.settings import ScoreSettings
 from albertine.inference.table_writer import check_table_file, write_table
+from albertine.storage.objects import display_path
 from albertine.tasks.examples import TextExample, example_chunks
 from albertine.tasks.formats.texts import read_texts
 from albertine.tasks.reading import report_skipped
@@ -27,7 +28,8 @@ def score(model: str | Path, settings: ScoreSettings, out: str | Path | None = N
     Args:
         model: a pre-trained run, the folder of a checkpoint (also of `transformers`, Google), or a hub name.
         settings: the data, its columns, and the method.
-        out: a file of JSON lines, CSV or TSV. Without it, JSON lines are written to standard output.
+        out: a path or URL of a file of JSON lines, CSV or TSV. Without it, JSON lines are written to standard
+            output.
     """
     if settings.data is None:
         raise InputError("--data is missing: a .txt, .csv, .tsv, .jsonl or .parquet file, or hub:OWNER/NAME")
@@ -35,7 +37,9 @@ def score(model: str | Path, settings: ScoreSettings, out: str | Path | None = N
     if file is not None:
         check_table_file(file)
         if settings.tokens and file.suffix.lower() != ".jsonl":
-            raise InputError(f"{file}: --tokens writes lists, which need JSON lines; name a .jsonl file")
+            raise InputError(
+                f"{display_path(file)}: --tokens writes lists, which need JSON lines; name a .jsonl file"
+            )
     pipeline = fill_mask_pipeline(model, device=settings.device, precision=settings.precision)
     errors = ReadErrors(skip=settings.on_error == "skip")
     count = write_table(_scored_rows(pipeline.scorer, settings, errors), file, _COLUMNS, "scores")

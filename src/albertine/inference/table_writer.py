@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from albertine import progress
-from albertine.atomic import atomic_file, refuse_existing_file
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
+from albertine.storage.objects import display_path
+from albertine.storage.output_file import check_output_file, output_file
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import kept_cell
 
@@ -26,10 +27,8 @@ def check_table_file(out: Path, other_suffixes: Sequence[str] = ()) -> None:
     """
     if out.suffix.lower() not in _WRITERS:
         suffixes = ", ".join([*other_suffixes, *_WRITERS])
-        raise InputError(f"{out}: unknown format; name a file that ends in {suffixes}")
-    if out.is_dir():
-        raise InputError(f"{out}: a folder; name a file")
-    refuse_existing_file(out)
+        raise InputError(f"{display_path(out)}: unknown format; name a file that ends in {suffixes}")
+    check_output_file(out)
 
 
 def write_table(
@@ -39,17 +38,16 @@ def write_table(
 
     Args:
         rows: the rows.
-        out: a file that `check_table_file` accepts; None for JSON lines on standard output.
+        out: a path or URL that `check_table_file` accepts; None for JSON lines on standard output.
         columns: names of the values in CSV and TSV; JSON lines have all values.
         description: plural name of the rows, for the message at the end.
         list_separator: separator of the texts of a list in CSV and TSV.
     """
     if out is None:
         return _WRITERS[".jsonl"](rows, sys.stdout, columns, list_separator)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
+    with output_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         count = _WRITERS[out.suffix.lower()](rows, stream, columns, list_separator)
-    progress.print_message(f"{out}: {count:,} {description}")
+    progress.print_message(f"{display_path(out)}: {count:,} {description}")
     return count
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from albertine import progress
-from albertine.atomic import atomic_folder, refuse_existing_folder
+from albertine.atomic import atomic_folder
 from albertine.errors import WorkError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, checkpoint_writer, load_folder
@@ -19,6 +19,8 @@ from albertine.model.model import Model
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
+from albertine.storage.objects import display_path
+from albertine.storage.upload import check_output_folder, output_folder
 from albertine.text.tokenizer import has_tokenizer, load_tokenizer
 
 
@@ -29,10 +31,10 @@ def convert_checkpoint(source: str, destination: Path, *, rank: int | None = Non
 
     Args:
         source: folder or hub name.
-        destination: folder to write; must not exist yet, or be empty.
+        destination: folder to write, or its URL on object storage; must not exist yet, or be empty.
         rank: rank of the differences between layers, to make them share their weights (`share_layers`).
     """
-    refuse_existing_folder(destination)
+    check_output_folder(destination)
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder).eval()
     original_settings, sharing = model.settings, None
@@ -40,20 +42,21 @@ def convert_checkpoint(source: str, destination: Path, *, rank: int | None = Non
         sharing = share_layers(model, rank)
         model = sharing.model
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
-    with atomic_folder(destination) as copy:
+    with output_folder(destination) as local, atomic_folder(local) as copy:
         checkpoint_writer(model, tokenizer=tokenizer)(copy)
         if (folder / TASK_CARD_FILE).is_file():  # of a fine-tuned model
             shutil.copyfile(folder / TASK_CARD_FILE, copy / TASK_CARD_FILE)
         verify_copy(model, load_folder(copy).eval(), copy)
         ids_result = verify_tokenizer(tokenizer, load_tokenizer(copy), source) if tokenizer else ""
+    name = display_path(destination)
     if sharing is None:
-        progress.print_message(f"{destination}: written and verified; its outputs equal those of {source}")
+        progress.print_message(f"{name}: written and verified; its outputs equal those of {source}")
     else:
-        progress.print_message(f"{destination}: written; {_sharing_summary(original_settings, sharing)}")
+        progress.print_message(f"{name}: written; {_sharing_summary(original_settings, sharing)}")
     if ids_result:
-        progress.print_message(f"{destination}: {ids_result}")
+        progress.print_message(f"{name}: {ids_result}")
     if tokenizer is None:
-        progress.print_message(f"{destination}: without a tokenizer; {source} has no tokenizer.json")
+        progress.print_message(f"{name}: without a tokenizer; {source} has no tokenizer.json")
 
 
 def _sharing_summary(original: ModelSettings, sharing: SharedModel) -> str:

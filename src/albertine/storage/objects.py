@@ -130,15 +130,20 @@ def object_writer(url: str) -> Iterator[BinaryIO]:
 
     The library also completes an object if the block raises an error, so prepare the content first.
     """
-    if url.startswith("hf:"):
-        raise InputError(
-            f"{url}: cannot write to the hub; write a local folder, and upload it with `hf upload`"
-        )
+    refuse_read_only(url)
     with described_errors(url):
         filesystem, path = _resolve(url)
         # By default, the library would compress an object named .gz or .zst.
         with filesystem.open_output_stream(path, compression=None) as stream:
             yield cast(BinaryIO, stream)
+
+
+def refuse_read_only(url: str) -> None:
+    """Raise `InputError` for a URL that can only be read."""
+    if url.startswith("hf:"):
+        raise InputError(
+            f"{url}: cannot write to the hub; write to a local path, and upload it with `hf upload`"
+        )
 
 
 def remove_object(url: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from albertine import progress
-from albertine.atomic import partial_folder, remove_path
+from albertine.atomic import partial_folder, refuse_existing_folder, remove_path
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.storage.cache import work_folder
@@ -24,8 +24,8 @@ from albertine.storage.folder_manifest import (
     FolderManifest,
     write_folder_manifest,
 )
-from albertine.storage.objects import list_objects, object_writer, remove_object
-from albertine.storage.urls import join_url, url_name
+from albertine.storage.objects import list_objects, object_writer, refuse_read_only, remove_object
+from albertine.storage.urls import join_url, storage_url, url_name
 
 _BLOCK_BYTES = 4 << 20
 # Shows that an upload of ours made a folder that has no manifest yet.
@@ -34,6 +34,7 @@ _UNFINISHED = "albertine-unfinished"
 
 def refuse_existing_url(url: str) -> None:
     """Raise `InputError` if a folder on object storage has files, unless they are of an unfinished upload."""
+    refuse_read_only(url)
     objects = list_objects(url)
     if objects and (_UNFINISHED not in objects or FOLDER_MANIFEST in objects):
         raise InputError(f"{url}: exists already; name another folder or remove it")
@@ -119,9 +120,19 @@ def _upload(stream: BinaryIO, size: int, url: str) -> None:
             size -= len(block)
 
 
+def check_output_folder(out: Path) -> None:
+    """Raise `InputError` if a new folder cannot be written to a path or URL."""
+    url = storage_url(out)
+    if url is None:
+        refuse_existing_folder(out)
+    else:
+        refuse_existing_url(url)
+
+
 @contextmanager
-def output_folder(out: Path, url: str | None) -> Iterator[Path]:
+def output_folder(out: Path) -> Iterator[Path]:
     """Yield the folder to write a result to: `out`, or if it is a URL, a folder that is then uploaded."""
+    url = storage_url(out)
     if url is None:
         yield out
         return

@@ -23,7 +23,6 @@ from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.storage.objects import display_path
 from albertine.storage.upload import output_folder
-from albertine.storage.urls import storage_url
 from albertine.text.backends import albert_backend, set_special_tokens
 from albertine.text.characters import (
     language_warning,
@@ -57,7 +56,7 @@ def build_tokenizer(
         executor: where the words are counted; None for this process.
     """
     with (
-        output_folder(out, storage_url(out)) as local,
+        output_folder(out) as local,
         atomic_folder(local) as folder,
         partial_folder(local) as scratch,
     ):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
+from albertine.storage.objects import display_path
 from albertine.world.readme import TaskSummary, TextSummary
 from albertine.world.settings import StorySettings
 from albertine.world.stories import CORPUS_GENRES, Story, make_story
@@ -18,7 +19,7 @@ def show_written_world(
     """Print the sizes and scores of a written world, as tables or as JSON."""
     if as_json:
         report = {
-            "folder": str(out),
+            "folder": display_path(out),
             "texts": [asdict(text) for text in texts],
             "tasks": [asdict(task) for task in tasks],
         }
@@ -27,7 +28,7 @@ def show_written_world(
     from rich.table import Table
 
     console = progress.result_console()
-    console.print(f"Written to {out}")
+    console.print(f"Written to {display_path(out)}")
     table = Table("text", "documents", "sentences", "words", box=None)
     for text in texts:
         table.add_row(f"{text.folder}/", f"{text.stories:,}", f"{text.sentences:,}", f"{text.words:,}")

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import atomic_folder, refuse_existing_folder
+from albertine.atomic import atomic_folder
 from albertine.executors.executor import Executor
 from albertine.executors.process_pool import ProcessPool
+from albertine.storage.upload import check_output_folder, output_folder
 from albertine.world.readme import TaskSummary, TextSummary, readme
 from albertine.world.settings import WorldSettings
 from albertine.world.stories import CORPUS_GENRES, OTHER_DOMAIN_GENRES, REPORT_GENRES, make_story
@@ -186,12 +187,12 @@ def write_world(
     """Write a world into a new folder; return the sizes of its texts and tasks.
 
     Args:
-        out: a new folder.
+        out: a new folder, or its URL on object storage.
         settings: what to write.
         executor: where the jobs run; None for processes of this machine.
     """
-    refuse_existing_folder(out)
-    with atomic_folder(out) as folder:
+    check_output_folder(out)
+    with output_folder(out) as local, atomic_folder(local) as folder:
         jobs = _jobs(folder, settings)
         texts = {name: TextSummary(name) for name in _GENRES_BY_FOLDER}
         tasks: dict[str, TaskSummary] = {}

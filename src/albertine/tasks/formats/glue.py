@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import write_one_of_several_files
 from albertine.errors import InputError
+from albertine.storage.objects import display_path
+from albertine.storage.output_file import write_one_of_several_files
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import parse_id, parse_label, parse_number
 from albertine.tasks.formats.rows import RowError, TableRow, describe_value
@@ -209,7 +210,6 @@ def write_submission(name: str, predictions: Iterator[tuple[TextExample, dict[st
         f"{example.example_id}\t{prediction['label'] if has_labels else format(prediction['value'], '.3f')}\n"
         for example, prediction in predictions
     ]
-    file.parent.mkdir(parents=True, exist_ok=True)
     write_one_of_several_files(file, "index\tprediction\n" + "".join(lines))
-    progress.print_message(f"{file}: {len(lines):,} predictions")
+    progress.print_message(f"{display_path(file)}: {len(lines):,} predictions")
     return len(lines)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import write_one_of_several_files
 from albertine.errors import InputError
 from albertine.json_input import JsonError, read_json
 from albertine.storage.objects import display_path
+from albertine.storage.output_file import write_one_of_several_files
 from albertine.tasks.examples import AnswerText, QuestionExample
 from albertine.tasks.formats.cells import parse_answers, parse_id
 from albertine.tasks.formats.rows import RowError, checked_text, describe_value
@@ -125,12 +125,11 @@ def write_predictions(predictions: Iterator[tuple[QuestionExample, dict[str, Any
         answers_by_id[example.example_id] = prediction["answer"]
         if "no_answer_score" in prediction:
             no_answer_probabilities[example.example_id] = prediction["no_answer_probability"]
-    out.parent.mkdir(parents=True, exist_ok=True)
     for file, content, description in (
         (out.with_suffix(".no_answer.json"), no_answer_probabilities, "no-answer probabilities"),
         (out, answers_by_id, "answers"),
     ):
         if content:
             write_one_of_several_files(file, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-            progress.print_message(f"{file}: {len(content):,} {description}")
+            progress.print_message(f"{display_path(file)}: {len(content):,} {description}")
     return len(answers_by_id)

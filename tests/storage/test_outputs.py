@@ -1,0 +1,229 @@
+"""What commands write to URLs of object storage has the bytes of what they write to local paths."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from albertine import progress
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.errors import InputError
+from albertine.finetune.finetune import finetune
+from albertine.finetune.settings import FinetuneSettings
+from albertine.storage import objects, output_file
+from albertine.storage.cache import cache_folder, download_folder
+from albertine.storage.objects import find_object, open_object
+from albertine.tasks.registry import find_task
+from tests.task_fixtures import checkpoint, finetune_settings, reviews, write_csv
+
+from .conftest import SECRET_KEY
+from .test_folders import content, write_object
+
+__all__ = ["checkpoint", "finetune_settings"]
+
+
+def read(url: str) -> bytes:
+    with open_object(url) as stream:
+        return stream.read()
+
+
+def files_of_work() -> list[Path]:
+    """The files of results that are kept on this machine."""
+    return [path for path in (cache_folder() / "work").rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def run(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> Path:
+    finetune(str(checkpoint), tmp_path / "run", finetune_settings)
+    return tmp_path / "run"
+
+
+def test_tables_and_vectors_have_the_bytes_of_local_files(
+    bucket: str, run: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_csv(tmp_path / "new.csv", reviews(9, 12))
+    texts = tmp_path / "texts.txt"
+    texts.write_text("ka le\nmo\n")
+    second_run = copytree(run, tmp_path / "second-run")
+    for command, name in (
+        (f"predict {run} --data {data}", "answers.csv"),
+        (f"predict {run} --data {data}", "answers.jsonl"),
+        (f"embed {checkpoint} --data {texts}", "vectors.npy"),
+        (f"embed {checkpoint} --data {texts}", "vectors.jsonl"),
+        (f"score {checkpoint} --data {texts}", "scores.tsv"),
+        (f"ensemble {run} {second_run} --data {data}", "ensemble.csv"),
+    ):
+        local, url = tmp_path / "local" / name, f"{bucket}/new/{name}"
+        for out in (str(local), url):
+            assert run_command(app, [*command.split(), "--out", out]) == 0, capsys.readouterr().err
+        assert f"{url}: " in capsys.readouterr().err
+        assert read(url) == local.read_bytes()
+    assert files_of_work() == []
+
+
+def test_an_existing_object_is_refused_before_the_model_is_loaded(
+    bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("ka le\n")
+    for name in ("old.jsonl", "old.npy", "world/albertine-folder.json"):
+        write_object(f"{bucket}/{name}", b"old")
+    for command, url in (
+        (f"score none --data {texts} --out {bucket}/old.jsonl", f"{bucket}/old.jsonl"),
+        (f"embed none --data {texts} --out {bucket}/old.npy", f"{bucket}/old.npy"),
+        (f"world write {bucket}/world", f"{bucket}/world"),
+        (f"export none --out {bucket}/world", f"{bucket}/world"),
+        (f"convert none {bucket}/world", f"{bucket}/world"),
+    ):
+        assert run_command(app, command.split()) == 2
+        error = capsys.readouterr().err
+        assert f"{url}: exists already; name another" in error
+        assert len(error.splitlines()) == 1
+    assert read(f"{bucket}/old.npy") == b"old"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "score none --data texts.txt --out hf://a/b/x.jsonl",
+        "embed none --data texts.txt --out hf://a/b/x.npy",
+        "export none --out hf://a/b",
+        "convert none hf://a/b",
+        "world write hf://a/b",
+        "tokenizer train texts.txt --out hf://a/b",
+        "corpus build texts.txt --out hf://a/b --tokenizer none",
+    ],
+)
+def test_the_hub_is_refused_before_any_work(
+    command: str, s3_environment: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, command.split()) == 2
+    error = capsys.readouterr().err
+    assert "cannot write to the hub; write to a local path, and upload it with `hf upload`" in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_failed_upload_keeps_the_finished_file(
+    bucket: str,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("ka le\nmo\n")
+    command = ["score", str(checkpoint), "--data", str(texts), "--out"]
+    assert run_command(app, [*command, str(tmp_path / "scores.csv")]) == 0
+    capsys.readouterr()
+
+    def lost(url: str) -> None:
+        raise InputError(f"{url}: no connection")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(output_file, "object_writer", lost)
+        assert run_command(app, [*command, f"{bucket}/scores.csv"]) == 2
+    error = capsys.readouterr().err
+    (kept,) = files_of_work()
+    assert error.splitlines()[-1].endswith(f"{bucket}/scores.csv: no connection; the finished file is {kept}")
+    assert kept.read_bytes() == (tmp_path / "scores.csv").read_bytes()
+    assert find_object(f"{bucket}/scores.csv") is None
+    assert run_command(app, [*command, f"{bucket}/scores.csv"]) == 0
+    assert read(f"{bucket}/scores.csv") == (tmp_path / "scores.csv").read_bytes()
+    assert files_of_work() == []
+    assert SECRET_KEY not in error
+
+
+def test_an_interrupted_upload_leaves_no_object(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    class Counter:
+        def __enter__(self) -> object:
+            return interrupt
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(progress, "progress_counter", lambda *_, **__: Counter())
+    url = f"{bucket}/x.csv"
+    with pytest.raises(KeyboardInterrupt), output_file.output_file(Path(url)) as file:
+        file.write_bytes(b"x" * (9 << 20))
+    assert find_object(url) is None
+    (kept,) = files_of_work()
+    assert kept.stat().st_size == 9 << 20
+    assert capsys.readouterr().err == f"{url}: not uploaded; the finished file is {kept}\n"
+
+
+_KILLED_UPLOAD = """
+import os, signal, sys
+from contextlib import contextmanager
+from pathlib import Path
+from albertine.storage import output_file
+@contextmanager
+def die_after_a_block(*_, **__):
+    yield lambda _: os.kill(os.getpid(), signal.SIGKILL)
+output_file.progress.progress_counter = die_after_a_block
+with output_file.output_file(Path(sys.argv[1])) as file:
+    file.write_bytes(b"x" * (20 << 20))
+"""
+
+
+def test_a_killed_upload_leaves_no_object_and_can_be_repeated(bucket: str) -> None:
+    url = f"{bucket}/x.csv"
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED_UPLOAD, url], check=False, stderr=subprocess.PIPE, text=True
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert find_object(url) is None
+    (kept,) = files_of_work()
+    assert kept.stat().st_size == 20 << 20
+    with output_file.output_file(Path(url)) as file:
+        file.write_bytes(b"again")
+    assert read(url) == b"again"
+    assert files_of_work() == []
+
+
+def test_a_folder_of_submissions_is_completed(bucket: str, tmp_path: Path) -> None:
+    submission = find_task("mnli").submission
+    assert submission is not None
+    out = f"{bucket}/submission"
+    for name in ("test_matched", "test_mismatched"):
+        file, local = (submission.file(name, Path(folder)) for folder in (out, tmp_path))
+        for target in (file, file, local):  # the second call finds the same content
+            output_file.write_one_of_several_files(target, f"index\tprediction\n0\t{name}\n")
+        assert read(f"{out}/{local.name}") == local.read_bytes()
+        with pytest.raises(InputError, match=f"{bucket}/submission/{local.name}: exists already"):
+            output_file.write_one_of_several_files(file, "other")
+
+
+def test_a_world_has_the_bytes_of_a_local_one(
+    bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for out in (str(tmp_path / "world"), f"{bucket}/world"):
+        command = f"world write {out} --stories 20 --train 10 --test 10 --workers 1 --json"
+        assert run_command(app, command.split()) == 0
+        assert json.loads(capsys.readouterr().out)["folder"] == out
+    assert content(download_folder(f"{bucket}/world")) == content(tmp_path / "world")
+    assert files_of_work() == []
+
+
+def test_a_converted_and_an_exported_model_have_the_bytes_of_local_ones(
+    bucket: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (f"convert {checkpoint} {{}}/copy", f"export {checkpoint} --to onnx --out {{}}/copy-onnx"):
+        for folder in (str(tmp_path), bucket):
+            assert run_command(app, command.format(folder).split()) == 0, capsys.readouterr().err
+        assert f"{bucket}/copy" in capsys.readouterr().err
+    for name in ("copy", "copy-onnx"):
+        assert content(download_folder(f"{bucket}/{name}")) == content(tmp_path / name)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("ka le\n")
+    objects._s3.cache_clear()
+    assert run_command(app, ["score", f"{bucket}/copy", "--data", str(texts)]) == 0
