@@ -27,6 +27,10 @@ _LONG_DOCUMENT_TOKENS = 20 * _MIN_PASSAGE_TOKENS
 _MAX_SHIFT = _MIN_PASSAGE_TOKENS // 2  # tokens by which a passage is shifted to begin or end at a sentence
 
 
+class SingleDocument(InputError):  # noqa: N818  # what was found
+    """The text is a single document, and too short to hold out a passage of it."""
+
+
 @dataclass(frozen=True)
 class HeldOutText:
     """The documents and passages that are held out.
@@ -74,7 +78,7 @@ def choose_held_out(parts: Sequence[Path], kept: NDArray[np.bool_], settings: Co
         if passages:
             return HeldOutText(np.zeros_like(kept), passages)
     if total == 1:
-        raise InputError(
+        raise SingleDocument(
             f"--held-out {settings.held_out:g}: the text is one document of fewer than "
             f"{_LONG_DOCUMENT_TOKENS:,} tokens, too short to divide; give more files, or --held-out 0"
         )

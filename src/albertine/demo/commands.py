@@ -48,7 +48,7 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         lines.insert(
             0, f"albertine world write world --stories {settings.stories} {world_task_options}{seed}"
         )
-    for name in workspace.task_names:
+    for name in workspace.task_names():
         task = plan.DEMO_TASKS[name]
         steps = plan.finetuning_steps(settings, name)
         data = "world" if task.uses_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"

@@ -64,7 +64,7 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
         Section("Architecture", _model_blocks(workspace)),
         Section("Pre-training", _learning_blocks(workspace)),
         Section("Held-out accuracy", _probe_blocks(probe_results, corpus.manifest)),
-        *([Section("Fine-tuning", _task_blocks(workspace))] if workspace.task_names else []),
+        *([Section("Fine-tuning", _task_blocks(workspace))] if workspace.task_names() else []),
         fill_mask_section(pipeline, corpus, _EXAMPLES, seed),
         segment_order_section(pipeline, corpus, _EXAMPLES, seed + 1),
         *_grammar_sections(workspace),
@@ -172,7 +172,7 @@ def _with_interval(estimate: dict[str, float | None]) -> str:
 def _task_blocks(workspace: DemoWorkspace) -> list[str]:
     """Return charts of the scores on dev, next to baselines that do not read the text."""
     charts = []
-    for name in workspace.task_names:
+    for name in workspace.task_names():
         scores = {("pre-trained ALBERT", 1): _score(workspace.finetune_model(name))}
         if workspace.settings.compare:
             scores[("BERT", 2)] = _score(workspace.finetune_model(name, "bert"))
@@ -189,7 +189,7 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
         explanation += (
             "The bag of words is a baseline trained on the same examples, which sees the words but not "
             "their order. On pairs of sentences, both networks have a head that compares the two texts token "
-            "by token (--matching)."
+            "by token."
         )
     return [
         paragraphs(explanation),
@@ -208,15 +208,15 @@ def _size_note(workspace: DemoWorkspace) -> list[str]:
     }
     ahead = [
         name
-        for name in workspace.task_names
+        for name in workspace.task_names()
         if _score(workspace.finetune_model(name)) > _score(workspace.finetune_model(name, "narrow-bert"))
     ]
     finding = (
         f"ALBERT's claim is its score per parameter. With as many parameters ({counts['albert']:,} and "
         f"{counts['narrow-bert']:,}) and the same training time, ALBERT is ahead of the narrow BERT on "
-        f"{len(ahead)} of {len(workspace.task_names)} tasks here."
+        f"{len(ahead)} of {len(workspace.task_names())} tasks here."
     )
-    if len(ahead) < len(workspace.task_names):
+    if len(ahead) < len(workspace.task_names()):
         finding += " So the claim does not hold on all tasks at this size and with this training time."
     finding += (
         " One seed decides nothing, and all models have the learning rates that were chosen for the ALBERT "
@@ -230,7 +230,7 @@ def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
     """Return an explanation if a bag of words scores higher on a task, else nothing."""
     scores = {
         name: (_score(workspace.finetune_model(name)), _baseline_scores(workspace, name))
-        for name in workspace.task_names
+        for name in workspace.task_names()
     }
     if all(score >= baselines.get("bag of words", 0.0) for score, baselines in scores.values()):
         return []
@@ -295,7 +295,7 @@ def _next_blocks(workspace: DemoWorkspace) -> list[str]:
         f"Python {platform.python_version()}. To list the others with their size and cost, run: albertine "
         "info."
     )
-    finetuned_folders = ", ".join(str(workspace.out / "tasks" / name) for name in workspace.task_names)
+    finetuned_folders = ", ".join(str(workspace.out / "tasks" / name) for name in workspace.task_names())
     serving_note = (
         f"The fine-tuned models can be served too: {finetuned_folders}. " if finetuned_folders else ""
     )

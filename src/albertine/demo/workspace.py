@@ -25,6 +25,7 @@ from typing import Any, Literal
 from albertine import progress
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.held_out import SingleDocument
 from albertine.corpus.manifest import MANIFEST_FILE, CorpusSplit
 from albertine.corpus.settings import CorpusSettings
 from albertine.demo import plan
@@ -44,6 +45,7 @@ from albertine.settings import ModelSettings
 from albertine.stored_results import StoredResults
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.registry import primary_metric
+from albertine.text.documents import UnreadableData
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.train.metrics_log import METRICS_FILE, read_metrics
@@ -154,13 +156,13 @@ class DemoWorkspace:
         """Rephrase errors that recommend options of other commands, which the demo does not have."""
         try:
             yield
-        except InputError as error:
-            if "--held-out" in str(error):
-                raise InputError(
-                    f"--text {self.settings.text}: too few documents to hold some out; give several "
-                    "files, or separate documents by blank lines"
-                ) from None
-            raise InputError(str(error).replace(", or use --on-error skip", "")) from None
+        except SingleDocument:
+            raise InputError(
+                f"--text {self.settings.text}: too few documents to hold some out; give several "
+                "files, or separate documents by blank lines"
+            ) from None
+        except UnreadableData as error:
+            raise InputError(f"{error.location}: {error.problem}; fix it") from None
 
     def build_corpus(self) -> Corpus:
         """Build the corpus, and return it."""
@@ -203,7 +205,7 @@ class DemoWorkspace:
         """Return the fine-tuning runs of a model on some tasks that are not finished, by their folder."""
         return {
             self._tasks_folder(start) / name: partial(self.finetune_model, name, start)
-            for name in self.task_names
+            for name in self.task_names()
             if name in names and _result_name(name, start) not in self.results
         }
 
@@ -279,9 +281,8 @@ class DemoWorkspace:
 
         return self.results.get_as(AgreementTest, "agreement", compute)
 
-    @property
     def task_names(self) -> list[str]:
-        """Names of the tasks for fine-tuning; with own text, only those made from the text."""
+        """Return the tasks for fine-tuning, those from the text only if it has enough questions."""
         if not self.make_cloze_questions():
             return []
         return [
@@ -308,13 +309,13 @@ class DemoWorkspace:
 
     def finetune_models(self) -> None:
         """Fine-tune the pre-trained models on all tasks, and the initial weights on those left."""
-        if not self.task_names:
+        if not self.task_names():
             progress.print_message("too little text for multiple-choice questions: fine-tuning is skipped")
         remaining: dict[Path, Callable[[], dict[str, Any]]] = {}
         for start in (*self.model_names, "untrained"):
-            remaining |= self._finetuning_runs(start, self.task_names)
+            remaining |= self._finetuning_runs(start, self.task_names())
         run_in_parallel("Fine-tuning", remaining, self._total_steps(remaining))
-        for name in self.task_names:
+        for name in self.task_names():
             metrics = self.finetune_model(name)["metrics"]
             progress.print_message(f"{self._tasks_folder('albert') / name}: {format_metrics(metrics)}")
 

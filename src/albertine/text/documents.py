@@ -45,6 +45,22 @@ _MAX_LISTED = 100
 _BINARY_CHECK_BYTES = 4096  # bytes in which a zero byte means that the file is not text
 
 
+class UnreadableData(InputError):  # noqa: N818  # what was found
+    """A part of the data cannot be used.
+
+    Attributes:
+        location: file and line, or the like.
+        problem: what is wrong there.
+    """
+
+    def __init__(self, location: str, problem: str):
+        super().__init__(location, problem)  # so that a process can send it to another
+        self.location, self.problem = location, problem
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.problem}; fix it, or use --on-error skip"
+
+
 @dataclass
 class ReadErrors:
     """Raises the first read error, or with `skip` counts all errors and lists the first ones.
@@ -62,7 +78,7 @@ class ReadErrors:
     def handle(self, location: str, problem: str) -> None:
         """Raise an error, or record it if errors are skipped."""
         if not self.skip:
-            raise InputError(f"{location}: {problem}; fix it, or use --on-error skip")
+            raise UnreadableData(location, problem)
         self.record(f"{location}: {problem}")
 
     def add(self, other: "ReadErrors") -> None:
