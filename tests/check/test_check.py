@@ -194,6 +194,16 @@ def test_documents(tmp_path: Path) -> None:
     assert kinds(write(tmp_path / "b.jsonl", rows)) == {"giant-document": ("warning", 1)}
 
 
+def test_text_without_spaces_is_counted_in_characters(tmp_path: Path) -> None:
+    lines = [
+        "".join(chr(0x4E00 + (number * 7 + place * place) % 3_000) for place in range(30)) + "。"
+        for number in range(2_000)
+    ]
+    (tmp_path / "zh.txt").write_text("\n\n".join(lines), "utf-8")
+    assert "too-little-text" not in kinds(str(tmp_path / "zh.txt"), vocab_size=1_000)
+    assert kinds(str(tmp_path / "zh.txt"), vocab_size=8_000)["too-little-text"][0] == "warning"
+
+
 def test_a_corpus(tmp_path: Path, tokenizer: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join(row["text"] for row in reviews(0, 1200)) + "\n漢字\n", "utf-8")
     build_corpus([str(tmp_path / "a.txt")], tokenizer, tmp_path / "corpus", CorpusSettings(workers=1))

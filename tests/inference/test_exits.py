@@ -185,7 +185,7 @@ def test_numbers_have_a_tolerance(regressor: Path) -> None:
     [
         (
             ["--exit", "patience"],
-            "--exit patience: must be patience:K or patience:K:T with K from 1 to 1,000,",
+            "--exit patience: must be patience:K or patience:K:T with K from 1 to 1,000 and T at least 0,",
         ),
         (["--exit", "patience:0"], "--exit patience:0: must be"),
         (["--exit", "patience:1.5"], "--exit patience:1.5: must be"),

@@ -17,6 +17,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.report.compared_runs import compare_runs
 from albertine.report.comparison_page import comparison_page, score_table
 from albertine.report.comparison_table import show_comparison
+from albertine.report.curves import PlottedRun, pretraining_charts
 from albertine.settings import Settings, settings_to_toml
 from albertine.train.settings import PretrainTrainSettings
 
@@ -158,6 +159,22 @@ def test_the_page_has_all_runs(tmp_path: Path, names: str) -> None:
     assert ("numbers of their rows" in html) == (names != "short")
     assert "All settings are the same." in html
     assert 'class="facts' not in html
+
+
+def test_curves_are_of_one_kind_and_baselines_of_all_runs(tmp_path: Path) -> None:
+    runs = [write_pretraining(tmp_path / name, 4.5) for name in "abc"]
+    for run, unigram_loss in zip(runs, (6.0, 6.0, 7.0), strict=True):
+        with (run / "metrics.jsonl").open("a") as log:
+            log.write(json.dumps({"step": 4, "mlm_unigram_loss": unigram_loss, "mlm_loss": 4.0}) + "\n")
+    plotted = [PlottedRun(run.name, run, number) for number, run in enumerate(runs, start=1)]
+    (same,), (different,) = pretraining_charts(plotted[:2], "none"), pretraining_charts(plotted, "none")
+    assert "held-out loss (nats)" in same
+    assert "token frequencies" in same
+    assert "token frequencies" not in different
+    log = runs[0] / "metrics.jsonl"
+    log.write_text("".join(line + "\n" for line in log.read_text().splitlines() if "held_out" not in line))
+    (training,) = pretraining_charts(plotted[:2], "none")
+    assert "training loss (nats)" in training
 
 
 def test_of_other_kinds_and_tasks_nothing_is_compared(tmp_path: Path) -> None:

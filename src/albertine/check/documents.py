@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 
 from albertine.check.findings import DataItem, Finding, percent
 from albertine.settings.schema import display_text
+from albertine.text.settings import MIN_VOCAB_SIZE
 
 _LONG_SENTENCE = 2000  # characters without a sentence end
 _ENDLESS_SHARE = 0.2  # of a document; novels have a few long speeches
 _GIANT_SHARE, _GIANT_SIZE = 0.5, 1_000_000  # of all text; characters
 _MAX_WORDS = 1 << 19  # distinct words that are remembered
 _MIN_OCCURRENCES = 50  # of a token, on average
+_MAX_WORD_LENGTH = 15  # characters, on average; where it is more, words are not separated by spaces
 
 
 @dataclass
@@ -71,7 +73,8 @@ class DocumentCheck:
         if self._endless:
             yield Finding(
                 "warning" if self._endless >= 0.1 * self._documents else "note", "no-sentence-ends",
-                "documents mostly or in large parts without sentence ends", self._endless,
+                f"documents with more than {_ENDLESS_SHARE:.0%} of their text in sentences of more than "
+                f"{_LONG_SENTENCE:,} characters", self._endless,
                 display_text(self._endless_example[0]), self._endless_example[1],
                 "check that the text has punctuation; the order of sentences cannot be learned without",
             )  # fmt: skip
@@ -87,13 +90,17 @@ class DocumentCheck:
     def _vocabulary_finding(self) -> Iterable[Finding]:
         if self.vocab_size is None or not self._words:
             return
-        distinct = len(self._distinct)
-        limit = distinct // 2 if distinct < _MAX_WORDS else self.vocab_size
-        enough = min(limit, self._words // _MIN_OCCURRENCES)
+        if self._characters > _MAX_WORD_LENGTH * self._words:
+            count, kind, limit = self._characters, "characters", self.vocab_size
+        else:
+            count, distinct = self._words, len(self._distinct)
+            is_complete = distinct < _MAX_WORDS
+            kind = f"words ({'' if is_complete else 'more than '}{distinct:,} distinct)"
+            limit = distinct // 2 if is_complete else self.vocab_size
+        enough = min(limit, count // _MIN_OCCURRENCES)
         if enough < self.vocab_size:
             yield Finding(
                 "warning", "too-little-text",
-                f"words ({distinct:,} distinct), too few for a vocabulary of {self.vocab_size:,}",
-                self._words,
-                advice=f"use more text, or --vocab-size {max(110, enough)} or less",
+                f"{kind}, too few for a vocabulary of {self.vocab_size:,}", count,
+                advice=f"use more text, or --vocab-size {max(MIN_VOCAB_SIZE, enough)} or less",
             )  # fmt: skip

@@ -23,10 +23,10 @@ LengthRuns = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class AttentionLayout:
-    """The order of a strip's sequences sorted by length, computed once for all layers.
+    """The permutation that sorts a strip's sequences by length, computed once for all layers.
 
-    The hidden state of each token is one row of the sorted tensor. `token_indices` and
-    `row_indices` are None if the strip is already sorted.
+    The hidden state of each token is one row of the sorted tensor, which may have spare rows at its
+    end. `token_indices` and `row_indices` are None if the strip is already sorted and no row is spare.
 
     Attributes:
         length_runs: number and length of the sequences of each run, shortest first; without

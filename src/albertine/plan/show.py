@@ -49,7 +49,7 @@ def _time_rows(plan: TrainingPlan) -> list[tuple[str, str]]:
         ("device hours", f"{plan.hardware.count * plan.seconds / 3600:,.1f}"),
     ]
     if plan.cost is not None:
-        rows.append(("price", f"{plan.cost:,.2f}"))
+        rows.append(("cost", f"{plan.cost:,.2f}"))
     return [*rows, ("basis", plan.basis)]
 
 

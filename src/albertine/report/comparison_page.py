@@ -57,7 +57,7 @@ def score_table(comparison: RunComparison) -> tuple[list[str], list[list[str]]]:
         for run in comparison.runs
     ]
     if any(differences):
-        header.append("difference from the first")
+        header.append("difference of the main score from the first run")
         for row, difference in zip(rows, differences, strict=True):
             row.append(_difference_text(difference) if difference else "")
     return header, rows
@@ -69,10 +69,10 @@ def score_title(name: str) -> str:
 
 
 def setting_text(value: Any) -> str:
-    """Return a setting as text, as in TOML; a dash for a setting that a run does not have."""
+    """Return a setting as text; a dash for a setting that a run does not have."""
     if isinstance(value, bool):
         return str(value).lower()
-    return "\u2013" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "\u2013" if value is None else str(value)
 
 
 def _score_text(name: str, values: tuple[float, ...]) -> str:

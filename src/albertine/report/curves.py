@@ -1,4 +1,4 @@
-"""Charts of metrics logs: one run, or several over the same number of tokens."""
+"""Charts of the metrics logs of one run or several: pre-training over tokens, fine-tuning over steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,31 +35,40 @@ class PlottedRun:
 
 
 def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
-    """Return charts of the held-out MLM loss, and of the pair accuracy if there is a pair objective."""
-    mlm_curves, pair_curves, unigram_loss = [], [], None
-    for run in runs:
-        metrics = run.metrics()
-        mlm_curves.append(Curve(run.name, _metric_points(metrics, "mlm_loss"), run.color))
-        accuracy_points = [
-            (tokens, 100 * accuracy) for tokens, accuracy in _metric_points(metrics, "pair_accuracy")
-        ]
-        pair_curves.append(Curve(run.name, accuracy_points, run.color))
-        unigram_loss = next(
-            (line["mlm_unigram_loss"] for line in metrics if "mlm_unigram_loss" in line), unigram_loss
-        )
+    """Return charts of the MLM loss, and of the pair accuracy if there is a pair objective.
+
+    They show held-out text if all runs were evaluated, otherwise training. The baselines are drawn only if
+    they are the same for all runs.
+    """
+    logs = [run.metrics() for run in runs]
+    prefix = HELD_OUT_PREFIX if all(metric_curve(log, f"{HELD_OUT_PREFIX}mlm_loss") for log in logs) else ""
+    kind = "held-out" if prefix else "training"
+    mlm_curves = [
+        Curve(run.name, _metric_points(log, f"{prefix}mlm_loss"), run.color)
+        for run, log in zip(runs, logs, strict=True)
+    ]
+    unigram_losses = {
+        next((line["mlm_unigram_loss"] for line in log if "mlm_unigram_loss" in line), None) for log in logs
+    }
     baselines = []
-    if unigram_loss is not None:
+    if len(unigram_losses) == 1 and (unigram_loss := unigram_losses.pop()) is not None:
         baselines = [
             ReferenceLine("token frequencies", unigram_loss),
             ReferenceLine("no context", no_context_baseline(unigram_loss)),
         ]
     charts = [
-        line_chart(
-            "Masked tokens", Axes("training tokens", "loss (nats, lower is better)"), mlm_curves, baselines
-        )
+        line_chart("Masked tokens", Axes("training tokens", f"{kind} loss (nats)"), mlm_curves, baselines)
     ]
     if pair in _PAIR_TITLES:
-        axes = Axes("training tokens", "accuracy (%)", 40, 100)
+        pair_curves = [
+            Curve(
+                run.name,
+                [(tokens, 100 * value) for tokens, value in _metric_points(log, f"{prefix}pair_accuracy")],
+                run.color,
+            )
+            for run, log in zip(runs, logs, strict=True)
+        ]
+        axes = Axes("training tokens", f"{kind} accuracy (%)", 40, 100)
         charts.append(line_chart(_PAIR_TITLES[pair], axes, pair_curves, [ReferenceLine("chance", 50)]))
     return charts
 
@@ -90,11 +99,7 @@ def _score_points(metrics: Sequence[metrics_log.MetricsLine], task: str) -> list
 
 
 def _metric_points(metrics: Sequence[metrics_log.MetricsLine], name: str) -> list[CurvePoint]:
-    """Return (tokens, value) of a metric on held-out text, or in training if it was never evaluated."""
+    """Return (tokens, value) of a metric, at most `_MAX_POINTS`."""
     tokens = dict(metric_curve(metrics, "tokens")) | {0: 0}
-    evaluated = [
-        (tokens[step], value)
-        for step, value in metric_curve(metrics, f"{HELD_OUT_PREFIX}{name}")
-        if step in tokens
-    ]
-    return evaluated or downsampled(metric_curve(metrics, name, x_key="tokens"), _MAX_POINTS)
+    points = [(tokens[step], value) for step, value in metric_curve(metrics, name) if step in tokens]
+    return downsampled(points, _MAX_POINTS)

@@ -28,9 +28,9 @@ class ExitRule:
     """When the prediction for a sequence is final.
 
     Attributes:
-        patience: number of times in a row that the prediction must stay the same; None for no such rule.
-        confidence: probability that the prediction must have; None for no such rule.
-        quantile: probability with which the exit unit must have stopped; None for no such rule.
+        patience: times in a row that the prediction must stay the same; None if this rule is not used.
+        confidence: probability that the prediction must have; None if this rule is not used.
+        quantile: probability with which the exit unit must have stopped; None if this rule is not used.
         tolerance: largest change of a predicted number that counts as none; None if not given.
         depth: number of steps after which every prediction is final; None for those of the model.
     """
@@ -78,6 +78,6 @@ def make_exit_rule(text: str | None, depth: int | None = None) -> ExitRule | Non
     raise SettingError(
         "exit",
         text,
-        "must be patience:K or patience:K:T with K from 1 to 1,000, or confidence:P or learned:Q with P and "
-        "Q above 0 and at most 1",
+        f"must be patience:K or patience:K:T with K from 1 to {MAX_DEPTH:,} and T at least 0, or "
+        "confidence:P, learned or learned:Q with P and Q above 0 and at most 1",
     )

@@ -90,7 +90,10 @@ class ShardedGradients:
             parameter.grad = None
 
     def all_reduce(self, distributed: Distributed) -> None:
-        """Replace the means over the processes, which FSDP2 has computed, by sums."""
+        """Replace the means over the processes, which FSDP2 has computed, by sums.
+
+        A parameter on which no loss depends gets a gradient of 0.
+        """
         for parameter in self._parameters:
             if parameter.grad is None:  # no loss depends on it
                 parameter.grad = torch.zeros_like(parameter)
