@@ -83,6 +83,8 @@ def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     assert times == [file.stat().st_mtime_ns for file in models]
     assert run_command(app, [*arguments, "--tolerance", "1"]) == 2
     assert "a benchmark with other settings" in capsys.readouterr().err
+    settings = (tmp_path / "bench" / "bench.toml").read_text()
+    assert 'optimizer = "muon"' in settings  # so that a later default does not mix with these runs
     (tmp_path / "bench" / "results" / "exits-0.json").write_text("{}")
     assert run_command(app, arguments) == 2
     assert "exits-0.json: no field task" in capsys.readouterr().err
@@ -105,13 +107,19 @@ def test_wrong_calls_give_one_line(
     assert "has one layer" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("matching", [False, True])
 @pytest.mark.parametrize("rule", [None, ExitRule(patience=1), ExitRule(patience=2), ExitRule(confidence=0.4)])
-def test_padded_batches_predict_the_same(rule: ExitRule | None) -> None:
-    model = Model(MODEL, HeadSettings("classify", labels=3, exits="own"), seed=3).eval()
+def test_padded_batches_predict_the_same(rule: ExitRule | None, matching: bool) -> None:
+    head = HeadSettings("classify", labels=3, exits="own", matching=matching)
+    model = Model(MODEL, head, seed=3).eval()
     generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
-    strip = Strip.from_sequences([list(range(3, 3 + length)) for length in (5, 2, 9, 4, 7)])
+    lengths = (5, 2, 9, 4, 7)
+    strip = Strip.from_sequences(
+        [list(range(3, 3 + length)) for length in lengths],
+        [[2 * place // length for place in range(length)] for length in lengths],
+    )
     seconds, labels = time_padded_exits(TorchEngine(model, torch.device("cpu")), [strip], rule)
     assert seconds > 0
     with torch.no_grad():

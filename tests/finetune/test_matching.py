@@ -172,3 +172,28 @@ def test_a_run_keeps_its_head(
 ) -> None:
     assert run_command(app, finetune_arguments(checkpoint, data, run)) == 2
     assert "a run with matching = true, not false" in capsys.readouterr().err
+
+
+def test_second_texts_that_are_all_empty_are_none(
+    checkpoint: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**row, "other": " "} for row in pairs(1, 20)]
+    for name in ("train", "dev"):
+        write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    arguments = [*finetune_arguments(checkpoint, tmp_path, tmp_path / "out"), "--matching"]
+    assert run_command(app, arguments) == 2
+    assert "has one text in each example, and none to compare it with" in capsys.readouterr().err
+
+
+def test_a_model_of_one_segment_takes_no_pairs(
+    tokenizer: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, start = replace(MODEL, segments=1), tmp_path / "start"
+    save_folder(Model(settings, HeadSettings("mlm"), seed=1), start, tokenizer=load_tokenizer(tokenizer))
+    assert run_command(app, finetune_arguments(start, data, tmp_path / "out")) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.endswith(
+        f"{start}: the model has one segment, and the task has two texts in a sequence; fine-tune a model "
+        "with two segments"
+    )
+    assert not (tmp_path / "out").exists()

@@ -475,6 +475,20 @@ def test_a_new_head_takes_the_comparison_of_an_old_one(
     assert taken - {"out.bias"} == names
 
 
+@pytest.mark.parametrize(
+    "class_name", ["AlbertForMaskedLM", "AlbertModel", "AlbertForSequenceClassification"]
+)
+def test_the_comparison_begins_anew_if_transformers_has_not_saved_it(class_name: str, tmp_path: Path) -> None:
+    head = HeadSettings("classify", labels=3, matching=True)
+    model = Model(small_settings(ModelSettings()), head, seed=5)
+    save_folder(model, tmp_path / "saved")
+    changed = change_in_transformers(tmp_path / "saved", tmp_path / "hf", class_name)
+    new = load(changed, head=head, seed=6)
+    assert torch.equal(new.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
+    comparison = [name for name in new.state_dict() if name.startswith("head.matching.")]
+    assert any(not torch.equal(new.state_dict()[name], model.state_dict()[name]) for name in comparison)
+
+
 def test_the_head_that_transformers_has_trained_replaces_co_matching(tmp_path: Path) -> None:
     save_co_matching(tmp_path / "saved")
     changed = change_in_transformers(tmp_path / "saved", tmp_path / "hf", "AlbertForMultipleChoice")

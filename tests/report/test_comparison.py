@@ -171,8 +171,8 @@ def test_curves_are_of_one_kind_and_baselines_of_all_runs(tmp_path: Path) -> Non
     assert "held-out loss (nats)" in same
     assert "token frequencies" in same
     assert "token frequencies" not in different
-    log = runs[0] / "metrics.jsonl"
-    log.write_text("".join(line + "\n" for line in log.read_text().splitlines() if "held_out" not in line))
+    file = runs[0] / "metrics.jsonl"
+    file.write_text("".join(line + "\n" for line in file.read_text().splitlines() if "held_out" not in line))
     (training,) = pretraining_charts(plotted[:2], "none")
     assert "training loss (nats)" in training
 

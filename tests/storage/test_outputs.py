@@ -1,9 +1,11 @@
 """What commands write to URLs of object storage has the bytes of what they write to local paths."""
 
+import errno
 import json
 import signal
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 from shutil import copytree
 
@@ -12,10 +14,10 @@ import pytest
 from albertine import progress
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.errors import InputError
+from albertine.errors import InputError, WorkError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
-from albertine.storage import objects, output_file
+from albertine.storage import objects, output_file, upload
 from albertine.storage.cache import cache_folder, download_folder
 from albertine.storage.objects import find_object, open_object
 from albertine.tasks.registry import find_task
@@ -34,7 +36,8 @@ def read(url: str) -> bytes:
 
 def files_of_work() -> list[Path]:
     """The files of results that are kept on this machine."""
-    return [path for path in (cache_folder() / "work").rglob("*") if path.is_file()]
+    paths = (cache_folder() / "work").rglob("*")
+    return [path for path in paths if path.is_file() and path.suffix != ".lock"]
 
 
 @pytest.fixture
@@ -188,6 +191,72 @@ def test_a_killed_upload_leaves_no_object_and_can_be_repeated(bucket: str) -> No
         file.write_bytes(b"again")
     assert read(url) == b"again"
     assert files_of_work() == []
+
+
+def test_a_file_that_cannot_be_read_leaves_no_object(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, file = f"{bucket}/x.csv", tmp_path / "x.csv"
+    file.write_bytes(b"x" * (9 << 20))
+
+    class Damaged(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell():
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(size)
+
+    with monkeypatch.context() as patch, pytest.raises(WorkError) as error:
+        patch.setattr(Path, "open", lambda *_: Damaged(b"x" * (9 << 20)))
+        output_file._upload_file(file, url)
+    assert str(error.value) == f"{file}: cannot be read (Input/output error)"
+    assert find_object(url) is None
+
+
+def write(url: str, data: bytes) -> None:
+    with output_file.output_file(Path(url)) as file:
+        file.write_bytes(data)
+
+
+def test_two_processes_do_not_write_the_same_output(bucket: str) -> None:
+    with output_file.output_file(Path(f"{bucket}/x.csv")) as file:
+        with pytest.raises(InputError, match="another process works on it"):
+            write(f"{bucket}/x.csv", b"second")
+        file.write_bytes(b"first")
+    assert read(f"{bucket}/x.csv") == b"first"
+
+
+def test_outputs_without_a_place_are_refused(bucket: str, tmp_path: Path) -> None:
+    write_object(f"{bucket}/folder/x", b"x")
+    (tmp_path / "file").write_bytes(b"")
+    for out, message in (
+        (f"{bucket}/folder", "folder: a folder; name a file"),
+        (tmp_path, ": a folder; name a file"),
+        ("s3://no-such-bucket-here/x.csv", "no-such-bucket-here/x.csv: no such bucket"),
+        (tmp_path / "file" / "x.json", "/file: not a folder; name a file in another place"),
+    ):
+        with pytest.raises(InputError, match=message):
+            output_file.check_output_place(Path(out))
+    with pytest.raises(InputError, match="x: exists already"):
+        upload.check_output_folder(Path(f"{bucket}/folder/x"))
+    with pytest.raises(InputError, match="no such bucket"):
+        upload.check_output_folder(Path("s3://no-such-bucket-here/x"))
+
+
+def test_a_folder_whose_upload_failed_is_kept(
+    bucket: str, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lost(url: str) -> None:
+        raise InputError(f"{url}: no connection")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(upload, "object_writer", lost)
+        assert run_command(app, ["convert", str(checkpoint), f"{bucket}/copy"]) == 2
+    error = capsys.readouterr().err
+    kept = Path(error.rstrip().rpartition("; the finished folder is ")[2])
+    assert content(kept)
+    assert run_command(app, ["convert", str(checkpoint), f"{bucket}/copy"]) == 0
+    assert content(download_folder(f"{bucket}/copy"))
+    assert not kept.exists()
 
 
 def test_a_folder_of_submissions_is_completed(bucket: str, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.finetune.finetune import finetune
+from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.exit_curve import exit_rules
@@ -123,8 +124,15 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
     check_can_exit(model.settings)
     if model.settings.layers < 2:
         raise InputError(f"{source}: has one layer, and no earlier step to exit at")
-    prepare_task(source, settings)  # reports what is missing before there is a folder
-    settings = replace(settings, init_from=source)
+    data = prepare_task(source, settings)  # reports what is missing before there is a folder
+    # A default that changes later must not mix with the runs that exist.
+    settings = with_task_defaults(
+        replace(settings, init_from=source),
+        data.task.name,
+        data.model_settings,
+        data.num_samples,
+        data.card.max_length,
+    )
     _prepare_folder(out, settings)
     with file_lock(
         out / _LOCK_FILE, f"{out}: in use by another benchmark; wait for it, or give another --out"

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from albertine.engines.torch_engine import TorchEngine
-from albertine.model.heads import PredictionOutput
-from albertine.model.padded import PaddedModel
+from albertine.model.heads import ClassificationHead
+from albertine.model.padded import PaddedModel, visible_tokens
 from albertine.model.strip import Strip
 from albertine.settings.exit_rule import ExitRule
 
@@ -49,9 +49,13 @@ def _padded_logits(engine: TorchEngine, strip: Strip, rule: ExitRule | None) -> 
         if rule is None and step < layers:
             continue
         head = engine.model.head_at(step)
-        output = head(encoder.normalized_output(hidden[:, 0]), strip)
-        assert isinstance(output, PredictionOutput)
-        logits = output.logits.cpu()
+        assert isinstance(head, ClassificationHead)
+        if head.matching is None:
+            first_tokens = encoder.normalized_output(hidden[:, 0])
+        else:
+            normalized = encoder.normalized_output(hidden)
+            first_tokens = head.sequence_states(normalized, visible_tokens(mask), segments)[:, 0]
+        logits = head.sequence_logits(first_tokens).cpu()
         result = logits if not len(result) else torch.where(final[:, None], result, logits)
         if rule is None:
             continue

@@ -151,7 +151,9 @@ class _FinetunedJudge(Judge):
         return self._accuracy(self._model)
 
     def after(self, folder: Path) -> Accuracy:
-        return self._accuracy(load_finetuned(folder, EngineOptions("cpu"), task=self._settings.task))
+        exported = load_finetuned(folder, EngineOptions("cpu"), task=self._settings.task)
+        # For messages: the folder still has its temporary name.
+        return self._accuracy(replace(exported, source=f"{self._model.source} in int8"))
 
     def _accuracy(self, model: FinetunedModel) -> Accuracy:
         result = evaluate_split(model, self._split_name(self._settings), self._settings)

@@ -102,6 +102,7 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         encode_examples(task_type, tokenizer, examples, name)
         for name, examples in (("train", train), ("dev", dev))
     )
+    _check_segments([*encoded_train, *encoded_dev], folder, model_settings)
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
     data = FinetuneData(
         folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs, train
@@ -143,12 +144,24 @@ def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: Mod
     """Raise `InputError` if there are no second texts, so that matching would learn nothing."""
     if model.segments < 2:
         raise InputError("--matching: the model has one segment, so that it cannot tell two texts apart")
-    if any(isinstance(example, TextExample) and len(example.texts) > 1 for example in examples):
+    if any(
+        isinstance(example, TextExample) and any(map(str.strip, example.texts[1:])) for example in examples
+    ):
         return
     raise InputError(
         f"--matching: {settings.data} has one text in each example, and none to compare it with; leave "
         "--matching out, or in a table of your own name the column of the second text with --text-pair"
     )
+
+
+def _check_segments(encoded: list[EncodedExample], folder: Path, model: ModelSettings) -> None:
+    """Raise `InputError` if there are two texts in a sequence, and the model has one segment."""
+    samples = () if model.segments > 1 else (sample for one in encoded for sample in one.samples)
+    if any(any(segments) for sample in samples for segments in sample.segments):
+        raise InputError(
+            f"{folder}: the model has one segment, and the task has two texts in a sequence; fine-tune a "
+            "model with two segments"
+        )
 
 
 def _find_checkpoint(source: str | None, init_from: str | None) -> Path:

@@ -112,7 +112,7 @@ def build_model(
     check_no_unused_tensors(tensors, mappings, tensor_file, family, is_own_head=own_head is not None)
     of_own_files = mappings
     if own_head is None:
-        of_own_files = _comparison(mappings, head_settings, config, tensors)
+        of_own_files = _comparison(mappings, head_settings, config, tensors, config_file.parent)
     tensors |= _tensors_of_own_files(config_file.parent, of_own_files)
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
@@ -148,10 +148,12 @@ def _comparison(
     head: HeadSettings,
     config: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
+    folder: Path,
 ) -> list[ParameterMapping]:
     """Return the layers that compare texts, if a new head has them in common with the checkpoint's.
 
-    Nothing else of the checkpoint's head is read, which may be one that is not supported.
+    Nothing else of the checkpoint's head is read, which may be one that is not supported. A folder that
+    `transformers` has saved lacks these layers, whatever its config says.
     """
     if "classifier.weight" in tensors:  # `transformers` has saved the folder, with its own head
         return []
@@ -161,6 +163,7 @@ def _comparison(
         file
         for name, file in (("co_matching", CO_MATCHING_FILE), ("matching", MATCHING_FILE))
         if getattr(head, name) and isinstance(stored, Mapping) and stored.get(name) is True
+        if not _may_lack_file(folder / file)
     }
     return [mapping for mapping in mappings if mapping.file in files]
 

@@ -22,6 +22,7 @@ from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.checksums import file_checksum, json_checksum
 from albertine.errors import InputError
+from albertine.file_lock import file_lock
 from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
 from albertine.storage.objects import list_objects, open_object
 from albertine.storage.urls import is_safe_name, join_url, storage_url, url_name
@@ -67,6 +68,16 @@ def cache_folder() -> Path:
 def work_folder(url: str) -> Path:
     """Return the local folder in which the result for a URL is written."""
     return cache_folder() / "work" / _key(url) / url_name(url)
+
+
+@contextmanager
+def locked_work(url: str) -> Iterator[Path]:
+    """Yield the local path at which the result for a URL is written, while no other process works on it."""
+    path = work_folder(url)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    busy = f"{url}: another process works on it, in {path}; wait for it, or name another URL"
+    with file_lock(path.with_name(f"{path.name}.lock"), busy):
+        yield path
 
 
 def local_folder(folder: Path, wanted: Callable[[str], bool] = lambda _: True) -> Path:

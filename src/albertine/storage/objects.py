@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from albertine.errors import InputError
+from albertine.errors import AlbertineError, InputError
 from albertine.storage.urls import credentials_advice, join_url, storage_url
 
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 10, 60, 4
@@ -49,6 +49,15 @@ def find_object(url: str) -> StoredObject | None:
     with described_errors(url):
         filesystem, path = _resolve(url)
         return _stored_object(url, filesystem.get_file_info(path))
+
+
+def is_stored_folder(url: str) -> bool:
+    """Return whether there are objects below a URL."""
+    from pyarrow.fs import FileType
+
+    with described_errors(url):
+        filesystem, path = _resolve(url)
+        return bool(filesystem.get_file_info(path).type == FileType.Directory)
 
 
 def list_objects(url: str) -> dict[str, StoredObject]:
@@ -138,6 +147,17 @@ def object_writer(url: str) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, stream)
 
 
+def check_can_write(url: str) -> None:
+    """Raise `InputError` for a URL that can only be read, or whose bucket does not exist."""
+    from pyarrow.fs import FileType
+
+    refuse_read_only(url)
+    with described_errors(url):
+        filesystem, path = _resolve(url)
+        if filesystem.get_file_info(path.partition("/")[0]).type == FileType.NotFound:
+            raise InputError(f"{url}: no such bucket; check the name")
+
+
 def refuse_read_only(url: str) -> None:
     """Raise `InputError` for a URL that can only be read."""
     if url.startswith("hf:"):
@@ -183,7 +203,7 @@ def described_errors(url: str) -> Iterator[None]:
     """Raise the errors of the libraries as `InputError`, with the URL and what to do."""
     try:
         yield
-    except InputError:
+    except AlbertineError:
         raise
     except FileNotFoundError:
         raise InputError(f"{url}: no such file or folder") from None

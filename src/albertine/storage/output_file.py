@@ -1,19 +1,22 @@
 """Single files that a command writes, at a local path or a URL: they appear when they are complete."""
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from albertine import progress
 from albertine.atomic import atomic_file
-from albertine.errors import InputError
-from albertine.storage.cache import work_folder
+from albertine.errors import AlbertineError, InputError, WorkError
+from albertine.storage.cache import locked_work
 from albertine.storage.objects import (
+    check_can_write,
     display_path,
     find_object,
+    is_stored_folder,
     object_writer,
     open_file,
-    refuse_read_only,
     remove_object,
 )
 from albertine.storage.urls import storage_url
@@ -23,19 +26,30 @@ _BLOCK_BYTES = 4 << 20
 
 def check_output_file(out: Path) -> None:
     """Raise `InputError` if a new file cannot be written to a path or URL."""
+    check_output_place(out)
     if output_exists(out):
         raise InputError(f"{display_path(out)}: exists already; name another file or remove it")
-    if storage_url(out) is None and out.is_dir():
-        raise InputError(f"{out}: a folder; name a file")
+
+
+def check_output_place(out: Path) -> None:
+    """Raise `InputError` if a path or URL cannot be a file: it is a folder, or there is no place for it."""
+    url = storage_url(out)
+    if url is not None:
+        check_can_write(url)
+    if out.is_dir() if url is None else is_stored_folder(url):
+        raise InputError(f"{display_path(out)}: a folder; name a file")
+    if url is None:
+        parent = next(parent for parent in out.absolute().parents if parent.exists())
+        if not parent.is_dir():
+            raise InputError(f"{parent}: not a folder; name a file in another place")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise InputError(f"{parent}: no permission to write there; name a file in another place")
 
 
 def output_exists(out: Path) -> bool:
     """Return whether there is a file at a path or URL to write to."""
     url = storage_url(out)
-    if url is None:
-        return out.is_file()
-    refuse_read_only(url)
-    return find_object(url) is not None
+    return out.is_file() if url is None else find_object(url) is not None
 
 
 @contextmanager
@@ -45,15 +59,18 @@ def output_file(out: Path) -> Iterator[Path]:
     If the upload to a URL fails, the finished file stays on this machine, and the error names it.
     """
     url = storage_url(out)
-    file = out if url is None else work_folder(url)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(file) as partial:
-        yield partial
-    if url is not None:
+    if url is None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(out) as partial:
+            yield partial
+        return
+    with locked_work(url) as file:
+        with atomic_file(file) as partial:
+            yield partial
         try:
             _upload_file(file, url)
-        except InputError as error:
-            raise InputError(f"{error}; the finished file is {file}") from None
+        except AlbertineError as error:
+            raise type(error)(f"{error}; the finished file is {file}") from None
         file.unlink()
 
 
@@ -66,13 +83,22 @@ def _upload_file(file: Path, url: str) -> None:
             file.open("rb") as source,
             object_writer(url) as target,
         ):
-            while block := source.read(_BLOCK_BYTES):
+            while block := _read_block(source, file):
                 target.write(block)
                 advance(len(block))
-    except KeyboardInterrupt:
-        progress.print_message(f"{url}: not uploaded; the finished file is {file}")
-        remove_object(url)  # the library has completed it with what was sent so far
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            progress.print_message(f"{url}: not uploaded; the finished file is {file}")
+        with suppress(InputError):
+            remove_object(url)  # the library has completed it with what was sent so far
         raise
+
+
+def _read_block(source: BinaryIO, file: Path) -> bytes:
+    try:
+        return source.read(_BLOCK_BYTES)
+    except OSError as error:
+        raise WorkError(f"{file}: cannot be read ({error.strerror})") from None
 
 
 def write_one_of_several_files(out: Path, text: str) -> None:
@@ -80,10 +106,12 @@ def write_one_of_several_files(out: Path, text: str) -> None:
 
     After an interruption, the same calls complete the set. They never replace other files.
     """
+    check_output_place(out)
     if output_exists(out):
         with open_file(out) as stream:
             if stream.read() == text.encode():
                 return
-    check_output_file(out)
+        name = display_path(out)
+        raise InputError(f"{name}: exists already with other content; name another path or remove it")
     with output_file(out) as partial:
         partial.write_text(text, encoding="utf-8")

@@ -14,18 +14,23 @@ from pathlib import Path
 from typing import BinaryIO
 
 from albertine import progress
-from albertine.atomic import partial_folder, refuse_existing_folder, remove_path
-from albertine.errors import InputError
-from albertine.file_lock import file_lock
-from albertine.storage.cache import work_folder
+from albertine.atomic import refuse_existing_folder, remove_path
+from albertine.errors import AlbertineError, InputError
+from albertine.storage.cache import locked_work
 from albertine.storage.folder_manifest import (
     FOLDER_MANIFEST,
     FileEntry,
     FolderManifest,
     write_folder_manifest,
 )
-from albertine.storage.objects import list_objects, object_writer, refuse_read_only, remove_object
-from albertine.storage.urls import join_url, storage_url, url_name
+from albertine.storage.objects import (
+    check_can_write,
+    find_object,
+    list_objects,
+    object_writer,
+    remove_object,
+)
+from albertine.storage.urls import join_url, storage_url
 
 _BLOCK_BYTES = 4 << 20
 # Shows that an upload of ours made a folder that has no manifest yet.
@@ -34,9 +39,11 @@ _UNFINISHED = "albertine-unfinished"
 
 def refuse_existing_url(url: str) -> None:
     """Raise `InputError` if a folder on object storage has files, unless they are of an unfinished upload."""
-    refuse_read_only(url)
+    check_can_write(url)
     objects = list_objects(url)
-    if objects and (_UNFINISHED not in objects or FOLDER_MANIFEST in objects):
+    if find_object(url) is not None or (
+        objects and (_UNFINISHED not in objects or FOLDER_MANIFEST in objects)
+    ):
         raise InputError(f"{url}: exists already; name another folder or remove it")
 
 
@@ -136,11 +143,10 @@ def output_folder(out: Path) -> Iterator[Path]:
     if url is None:
         yield out
         return
-    refuse_existing_url(url)
-    with partial_folder(work_folder(url)) as scratch:
-        folder = scratch / url_name(url)
+    with resumable_folder(url) as folder:
+        if folder.exists():
+            remove_path(folder)  # of a call whose upload failed
         yield folder
-        upload_new_folder(folder, url)
 
 
 @contextmanager
@@ -150,10 +156,10 @@ def resumable_folder(url: str) -> Iterator[Path]:
     The folder stays after an error or an interruption, so that the same command resumes there.
     """
     refuse_existing_url(url)
-    folder = work_folder(url)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    busy = f"{url}: another process works on it, in {folder}; wait for it, or name another URL"
-    with file_lock(folder.with_name(f"{folder.name}.lock"), busy):
+    with locked_work(url) as folder:
         yield folder
-        upload_new_folder(folder, url)
+        try:
+            upload_new_folder(folder, url)
+        except AlbertineError as error:
+            raise type(error)(f"{error}; the finished folder is {folder}") from None
         remove_path(folder)
