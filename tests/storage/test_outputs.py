@@ -8,6 +8,7 @@ import sys
 from io import BytesIO
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from albertine.errors import InputError, WorkError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.storage import objects, output_file, upload
-from albertine.storage.cache import cache_folder, download_folder
+from albertine.storage.cache import cache_folder, download_folder, work_folder
 from albertine.storage.objects import find_object, open_object
 from albertine.tasks.registry import find_task
 from tests.task_fixtures import checkpoint, finetune_settings, reviews, write_csv
@@ -34,9 +35,9 @@ def read(url: str) -> bytes:
         return stream.read()
 
 
-def files_of_work() -> list[Path]:
+def kept_files() -> list[Path]:
     """The files of results that are kept on this machine."""
-    paths = (cache_folder() / "work").rglob("*")
+    paths = (cache_folder() / "outputs").rglob("*")
     return [path for path in paths if path.is_file() and path.suffix != ".lock"]
 
 
@@ -66,7 +67,7 @@ def test_tables_and_vectors_have_the_bytes_of_local_files(
             assert run_command(app, [*command.split(), "--out", out]) == 0, capsys.readouterr().err
         assert f"{url}: " in capsys.readouterr().err
         assert read(url) == local.read_bytes()
-    assert files_of_work() == []
+    assert kept_files() == []
 
 
 def test_an_existing_object_is_refused_before_the_model_is_loaded(
@@ -131,13 +132,15 @@ def test_a_failed_upload_keeps_the_finished_file(
         patch.setattr(output_file, "object_writer", lost)
         assert run_command(app, [*command, f"{bucket}/scores.csv"]) == 2
     error = capsys.readouterr().err
-    (kept,) = files_of_work()
-    assert error.splitlines()[-1].endswith(f"{bucket}/scores.csv: no connection; the finished file is {kept}")
+    (kept,) = kept_files()
+    assert error.splitlines()[-1].endswith(
+        f"{bucket}/scores.csv: no connection; the finished result is {kept}"
+    )
     assert kept.read_bytes() == (tmp_path / "scores.csv").read_bytes()
     assert find_object(f"{bucket}/scores.csv") is None
     assert run_command(app, [*command, f"{bucket}/scores.csv"]) == 0
     assert read(f"{bucket}/scores.csv") == (tmp_path / "scores.csv").read_bytes()
-    assert files_of_work() == []
+    assert kept_files() == []
     assert SECRET_KEY not in error
 
 
@@ -159,9 +162,9 @@ def test_an_interrupted_upload_leaves_no_object(
     with pytest.raises(KeyboardInterrupt), output_file.output_file(Path(url)) as file:
         file.write_bytes(b"x" * (9 << 20))
     assert find_object(url) is None
-    (kept,) = files_of_work()
+    (kept,) = kept_files()
     assert kept.stat().st_size == 9 << 20
-    assert capsys.readouterr().err == f"{url}: not uploaded; the finished file is {kept}\n"
+    assert capsys.readouterr().err == f"{url}: not uploaded; the finished result is {kept}\n"
 
 
 _KILLED_UPLOAD = """
@@ -181,16 +184,20 @@ with output_file.output_file(Path(sys.argv[1])) as file:
 def test_a_killed_upload_leaves_no_object_and_can_be_repeated(bucket: str) -> None:
     url = f"{bucket}/x.csv"
     killed = subprocess.run(
-        [sys.executable, "-c", _KILLED_UPLOAD, url], check=False, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", _KILLED_UPLOAD, url],
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert find_object(url) is None
-    (kept,) = files_of_work()
+    (kept,) = kept_files()
     assert kept.stat().st_size == 20 << 20
     with output_file.output_file(Path(url)) as file:
         file.write_bytes(b"again")
     assert read(url) == b"again"
-    assert files_of_work() == []
+    assert kept_files() == []
 
 
 def test_a_file_that_cannot_be_read_leaves_no_object(
@@ -205,8 +212,12 @@ def test_a_file_that_cannot_be_read_leaves_no_object(
                 raise OSError(errno.EIO, "Input/output error")
             return super().read(size)
 
-    with monkeypatch.context() as patch, pytest.raises(WorkError) as error:
-        patch.setattr(Path, "open", lambda *_: Damaged(b"x" * (9 << 20)))
+    def open_damaged(path: Path, *arguments: Any) -> Any:
+        return Damaged(b"x" * (9 << 20)) if path == file else path_open(path, *arguments)
+
+    path_open = Path.open
+    with monkeypatch.context() as patch, pytest.raises(InputError) as error:
+        patch.setattr(Path, "open", open_damaged)
         output_file._upload_file(file, url)
     assert str(error.value) == f"{file}: cannot be read (Input/output error)"
     assert find_object(url) is None
@@ -215,6 +226,61 @@ def test_a_file_that_cannot_be_read_leaves_no_object(
 def write(url: str, data: bytes) -> None:
     with output_file.output_file(Path(url)) as file:
         file.write_bytes(data)
+
+
+def test_an_object_that_appears_meanwhile_is_kept(bucket: str) -> None:
+    url = f"{bucket}/x.csv"
+    with pytest.raises(InputError, match=r"exists already.*the finished result is "):  # noqa: SIM117
+        with output_file.output_file(Path(url)) as file:
+            file.write_bytes(b"mine")
+            write_object(url, b"theirs")
+    assert read(url) == b"theirs"
+    assert [path.read_bytes() for path in kept_files()] == [b"mine"]
+
+
+def test_a_local_run_for_the_same_url_is_kept(bucket: str, checkpoint: Path) -> None:
+    run = work_folder(f"{bucket}/first")
+    run.mkdir(parents=True)
+    (run / "model.safetensors").write_bytes(b"of a run")
+    assert run_command(app, ["convert", str(checkpoint), f"{bucket}/first"]) == 0
+    assert (run / "model.safetensors").read_bytes() == b"of a run"
+
+
+def test_credentials_may_allow_objects_and_not_the_bucket(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Denying:
+        def get_file_info(self, _: str) -> None:
+            raise PermissionError("HTTP response code 403")
+
+    monkeypatch.setattr(objects, "_resolve", lambda url: (Denying(), url.removeprefix("s3://")))
+    objects.check_can_write(f"{bucket}/x")
+
+
+def test_an_interrupted_upload_of_a_folder_names_it(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(error: BaseException) -> None:
+        def raise_error(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(upload, "upload_files", raise_error)
+
+    def write_folder() -> None:
+        with upload.output_folder(Path(f"{bucket}/new")) as folder:
+            folder.mkdir()
+            (folder / "x").write_bytes(b"x")
+
+    fail(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        write_folder()
+    assert f"{bucket}/new: not uploaded; the finished result is " in capsys.readouterr().err
+    fail(OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(
+        WorkError, match=r"/new: not uploaded \(Input/output error\); the finished result is "
+    ):
+        write_folder()
+    assert [path.read_bytes() for path in kept_files()] == [b"x"]
 
 
 def test_two_processes_do_not_write_the_same_output(bucket: str) -> None:
@@ -232,10 +298,10 @@ def test_outputs_without_a_place_are_refused(bucket: str, tmp_path: Path) -> Non
         (f"{bucket}/folder", "folder: a folder; name a file"),
         (tmp_path, ": a folder; name a file"),
         ("s3://no-such-bucket-here/x.csv", "no-such-bucket-here/x.csv: no such bucket"),
-        (tmp_path / "file" / "x.json", "/file: not a folder; name a file in another place"),
+        (tmp_path / "file" / "x.json", "/file: not a folder; name another path"),
     ):
         with pytest.raises(InputError, match=message):
-            output_file.check_output_place(Path(out))
+            output_file.check_output_path(Path(out))
     with pytest.raises(InputError, match="x: exists already"):
         upload.check_output_folder(Path(f"{bucket}/folder/x"))
     with pytest.raises(InputError, match="no such bucket"):
@@ -252,7 +318,7 @@ def test_a_folder_whose_upload_failed_is_kept(
         patch.setattr(upload, "object_writer", lost)
         assert run_command(app, ["convert", str(checkpoint), f"{bucket}/copy"]) == 2
     error = capsys.readouterr().err
-    kept = Path(error.rstrip().rpartition("; the finished folder is ")[2])
+    kept = Path(error.rstrip().rpartition("; the finished result is ")[2])
     assert content(kept)
     assert run_command(app, ["convert", str(checkpoint), f"{bucket}/copy"]) == 0
     assert content(download_folder(f"{bucket}/copy"))
@@ -280,7 +346,7 @@ def test_a_world_has_the_bytes_of_a_local_one(
         assert run_command(app, command.split()) == 0
         assert json.loads(capsys.readouterr().out)["folder"] == out
     assert content(download_folder(f"{bucket}/world")) == content(tmp_path / "world")
-    assert files_of_work() == []
+    assert kept_files() == []
 
 
 def test_a_converted_and_an_exported_model_have_the_bytes_of_local_ones(

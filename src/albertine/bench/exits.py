@@ -124,15 +124,7 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
     check_can_exit(model.settings)
     if model.settings.layers < 2:
         raise InputError(f"{source}: has one layer, and no earlier step to exit at")
-    data = prepare_task(source, settings)  # reports what is missing before there is a folder
-    # A default that changes later must not mix with the runs that exist.
-    settings = with_task_defaults(
-        replace(settings, init_from=source),
-        data.task.name,
-        data.model_settings,
-        data.num_samples,
-        data.card.max_length,
-    )
+    settings = _with_defaults(source, settings)
     _prepare_folder(out, settings)
     with file_lock(
         out / _LOCK_FILE, f"{out}: in use by another benchmark; wait for it, or give another --out"
@@ -140,6 +132,21 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
         benchmark = _ExitBenchmark(source, model, out, settings)
         seeds = [settings.train.seed + number for number in range(settings.seeds)]
         return benchmark.result([benchmark.results_of_seed(seed) for seed in seeds])
+
+
+def _with_defaults(source: str, settings: ExitBenchSettings) -> ExitBenchSettings:
+    """Return all settings; stored, they refuse to go on with runs of a version that has other defaults.
+
+    Raises `InputError` for what is missing, before there is a folder.
+    """
+    data = prepare_task(source, settings)
+    return with_task_defaults(
+        replace(settings, init_from=source),
+        data.task.name,
+        data.model_settings,
+        data.num_samples,
+        data.card.max_length,
+    )
 
 
 def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:

@@ -17,7 +17,7 @@ from albertine.inference.predict_on_cluster import ClusterPredictor
 from albertine.inference.settings import PredictSettings
 from albertine.inference.table_writer import check_table_file, write_table
 from albertine.storage.objects import display_path
-from albertine.storage.output_file import check_output_file, check_output_place, output_exists
+from albertine.storage.output_file import check_output_file, check_output_path, output_exists
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
@@ -136,7 +136,7 @@ def prediction_writer(
         assert out is not None
         files = {name: submission.file(name, out) for name in split_names}
         for file in files.values():
-            check_output_place(file)
+            check_output_path(file)
         # Some of several files may be from an interrupted call: `write_one_of_several_files`.
         if all(output_exists(file) for file in files.values()):
             check_output_file(next(iter(files.values())))

@@ -57,7 +57,7 @@ def score_table(comparison: RunComparison) -> tuple[list[str], list[list[str]]]:
         for run in comparison.runs
     ]
     if any(differences):
-        header.append("difference of the main score from the first run")
+        header.append("difference from the first")
         for row, difference in zip(rows, differences, strict=True):
             row.append(_difference_text(difference) if difference else "")
     return header, rows
@@ -72,7 +72,7 @@ def setting_text(value: Any) -> str:
     """Return a setting as text; a dash for a setting that a run does not have."""
     if isinstance(value, bool):
         return str(value).lower()
-    return "\u2013" if value is None else str(value)
+    return "\u2013" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _score_text(name: str, values: tuple[float, ...]) -> str:

@@ -17,6 +17,7 @@ from albertine.train.metrics_log import (
     read_metrics,
 )
 
+_SAME_LOSS = 0.01  # nats; the baseline is measured on samples, which other seeds choose
 _MAX_POINTS = 200  # longer curves are averaged down to this number
 _PAIR_TITLES = {"sop": "Order of two segments", "nsp": "Whether two segments are from the same text"}
 
@@ -51,7 +52,9 @@ def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
         next((line["mlm_unigram_loss"] for line in log if "mlm_unigram_loss" in line), None) for log in logs
     }
     baselines = []
-    if len(unigram_losses) == 1 and (unigram_loss := unigram_losses.pop()) is not None:
+    known = [loss for loss in unigram_losses if loss is not None]
+    if known and len(known) == len(unigram_losses) and max(known) - min(known) < _SAME_LOSS:
+        unigram_loss = sum(known) / len(known)
         baselines = [
             ReferenceLine("token frequencies", unigram_loss),
             ReferenceLine("no context", no_context_baseline(unigram_loss)),

@@ -3,7 +3,8 @@
     CACHE/folders/KEY/NAME/...     files of one version of a folder; KEY is made of its URL and manifest
     CACHE/folders/KEY.download     locked while a process downloads into the folder
     CACHE/folders/KEY.use          locked by each process that uses the folder, until it ends
-    CACHE/work/KEY/NAME/...        results that are being written, before and while they are uploaded
+    CACHE/work/KEY/NAME/...        runs and builds that can resume, before and while they are uploaded
+    CACHE/outputs/KEY/NAME...      results of other commands, until they are uploaded
 
 CACHE is the environment variable ALBERTINE_CACHE, or albertine/ in the user's cache folder. Downloaded
 folders take at most ALBERTINE_CACHE_GB gigabytes: those that were not used for the longest time are removed.
@@ -66,18 +67,22 @@ def cache_folder() -> Path:
 
 
 def work_folder(url: str) -> Path:
-    """Return the local folder in which the result for a URL is written."""
+    """Return the local folder of a run or a build for a URL, which can resume."""
     return cache_folder() / "work" / _key(url) / url_name(url)
 
 
+def output_path(url: str) -> Path:
+    """Return the local path of a result for a URL, before it is uploaded."""
+    return cache_folder() / "outputs" / _key(url) / url_name(url)
+
+
 @contextmanager
-def locked_work(url: str) -> Iterator[Path]:
-    """Yield the local path at which the result for a URL is written, while no other process works on it."""
-    path = work_folder(url)
+def locked_path(path: Path, url: str) -> Iterator[None]:
+    """Keep other processes from writing the local result for a URL while the block runs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     busy = f"{url}: another process works on it, in {path}; wait for it, or name another URL"
     with file_lock(path.with_name(f"{path.name}.lock"), busy):
-        yield path
+        yield
 
 
 def local_folder(folder: Path, wanted: Callable[[str], bool] = lambda _: True) -> Path:

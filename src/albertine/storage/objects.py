@@ -154,8 +154,12 @@ def check_can_write(url: str) -> None:
     refuse_read_only(url)
     with described_errors(url):
         filesystem, path = _resolve(url)
-        if filesystem.get_file_info(path.partition("/")[0]).type == FileType.NotFound:
-            raise InputError(f"{url}: no such bucket; check the name")
+    try:
+        bucket = filesystem.get_file_info(path.partition("/")[0])
+    except Exception:  # credentials may allow the objects and not the bucket; of many types
+        return
+    if bucket.type == FileType.NotFound:
+        raise InputError(f"{url}: no such bucket; check the name")
 
 
 def refuse_read_only(url: str) -> None:

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from albertine import progress
 from albertine.atomic import atomic_file
-from albertine.errors import AlbertineError, InputError, WorkError
-from albertine.storage.cache import locked_work
+from albertine.errors import InputError
+from albertine.storage.cache import locked_path, output_path
 from albertine.storage.objects import (
     check_can_write,
     display_path,
@@ -19,6 +19,7 @@ from albertine.storage.objects import (
     open_file,
     remove_object,
 )
+from albertine.storage.upload import named_if_not_uploaded
 from albertine.storage.urls import storage_url
 
 _BLOCK_BYTES = 4 << 20
@@ -26,13 +27,13 @@ _BLOCK_BYTES = 4 << 20
 
 def check_output_file(out: Path) -> None:
     """Raise `InputError` if a new file cannot be written to a path or URL."""
-    check_output_place(out)
+    check_output_path(out)
     if output_exists(out):
         raise InputError(f"{display_path(out)}: exists already; name another file or remove it")
 
 
-def check_output_place(out: Path) -> None:
-    """Raise `InputError` if a path or URL cannot be a file: it is a folder, or there is no place for it."""
+def check_output_path(out: Path) -> None:
+    """Raise `InputError` if a path or URL cannot be a file: it is a folder, or has no folder to be in."""
     url = storage_url(out)
     if url is not None:
         check_can_write(url)
@@ -41,9 +42,9 @@ def check_output_place(out: Path) -> None:
     if url is None:
         parent = next(parent for parent in out.absolute().parents if parent.exists())
         if not parent.is_dir():
-            raise InputError(f"{parent}: not a folder; name a file in another place")
+            raise InputError(f"{parent}: not a folder; name another path")
         if not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(f"{parent}: no permission to write there; name a file in another place")
+            raise InputError(f"{parent}: no permission to write there; name another path")
 
 
 def output_exists(out: Path) -> bool:
@@ -64,18 +65,19 @@ def output_file(out: Path) -> Iterator[Path]:
         with atomic_file(out) as partial:
             yield partial
         return
-    with locked_work(url) as file:
+    file = output_path(url)
+    with locked_path(file, url):
         with atomic_file(file) as partial:
             yield partial
-        try:
+        with named_if_not_uploaded(file, url):
             _upload_file(file, url)
-        except AlbertineError as error:
-            raise type(error)(f"{error}; the finished file is {file}") from None
         file.unlink()
 
 
 def _upload_file(file: Path, url: str) -> None:
     """Upload a file to a URL at which there is none."""
+    if output_exists(Path(url)):  # another machine may have written it meanwhile
+        raise InputError(f"{url}: exists already; name another file or remove it")
     size = file.stat().st_size
     try:
         with (
@@ -86,19 +88,24 @@ def _upload_file(file: Path, url: str) -> None:
             while block := _read_block(source, file):
                 target.write(block)
                 advance(len(block))
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            progress.print_message(f"{url}: not uploaded; the finished file is {file}")
-        with suppress(InputError):
-            remove_object(url)  # the library has completed it with what was sent so far
+    except BaseException:
+        _remove_incomplete(url)
         raise
+
+
+def _remove_incomplete(url: str) -> None:
+    """Remove the object of a failed upload, which the library has completed with what was sent so far."""
+    try:
+        remove_object(url)
+    except InputError:
+        progress.print_message(f"{url}: may be incomplete, and cannot be removed now; remove it")
 
 
 def _read_block(source: BinaryIO, file: Path) -> bytes:
     try:
         return source.read(_BLOCK_BYTES)
     except OSError as error:
-        raise WorkError(f"{file}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from None
 
 
 def write_one_of_several_files(out: Path, text: str) -> None:
@@ -106,7 +113,7 @@ def write_one_of_several_files(out: Path, text: str) -> None:
 
     After an interruption, the same calls complete the set. They never replace other files.
     """
-    check_output_place(out)
+    check_output_path(out)
     if output_exists(out):
         with open_file(out) as stream:
             if stream.read() == text.encode():

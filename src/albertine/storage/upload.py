@@ -15,8 +15,8 @@ from typing import BinaryIO
 
 from albertine import progress
 from albertine.atomic import refuse_existing_folder, remove_path
-from albertine.errors import AlbertineError, InputError
-from albertine.storage.cache import locked_work
+from albertine.errors import InputError, WorkError
+from albertine.storage.cache import locked_path, output_path, work_folder
 from albertine.storage.folder_manifest import (
     FOLDER_MANIFEST,
     FileEntry,
@@ -143,10 +143,13 @@ def output_folder(out: Path) -> Iterator[Path]:
     if url is None:
         yield out
         return
-    with resumable_folder(url) as folder:
+    refuse_existing_url(url)
+    folder = output_path(url)
+    with locked_path(folder, url):
         if folder.exists():
             remove_path(folder)  # of a call whose upload failed
         yield folder
+        _upload_and_remove(folder, url)
 
 
 @contextmanager
@@ -156,10 +159,27 @@ def resumable_folder(url: str) -> Iterator[Path]:
     The folder stays after an error or an interruption, so that the same command resumes there.
     """
     refuse_existing_url(url)
-    with locked_work(url) as folder:
+    folder = work_folder(url)
+    with locked_path(folder, url):
         yield folder
-        try:
-            upload_new_folder(folder, url)
-        except AlbertineError as error:
-            raise type(error)(f"{error}; the finished folder is {folder}") from None
-        remove_path(folder)
+        _upload_and_remove(folder, url)
+
+
+def _upload_and_remove(folder: Path, url: str) -> None:
+    with named_if_not_uploaded(folder, url):
+        upload_new_folder(folder, url)
+    remove_path(folder)
+
+
+@contextmanager
+def named_if_not_uploaded(path: Path, url: str) -> Iterator[None]:
+    """Add to an error or an interruption of an upload where the finished result is on this machine."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        progress.print_message(f"{url}: not uploaded; the finished result is {path}")
+        raise
+    except InputError as error:
+        raise InputError(f"{error}; the finished result is {path}") from None
+    except OSError as error:
+        raise WorkError(f"{url}: not uploaded ({error.strerror}); the finished result is {path}") from None

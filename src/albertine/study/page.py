@@ -113,9 +113,9 @@ def _verdict_blocks(report: ClaimReport) -> list[str]:
     explanation = (
         "Differences are those of runs with the same seed, counted in favour of the claim. The margin is "
         "the smallest difference that matters. Above and below are confirmed if the interval excludes 0 and "
-        "the mean reaches the margin, and contradicted if the interval excludes the margin. Equal, and not "
-        "worse, are confirmed if the interval excludes larger differences, and contradicted if it has only "
-        f"such. With fewer than {MIN_SEEDS_FOR_VERDICT} seeds nothing is decided. The number of "
+        "the mean reaches the margin, and contradicted if the whole interval is below the margin. Equal, "
+        "and not worse, are confirmed if the interval excludes larger differences, and contradicted if it "
+        f"has only such. With fewer than {MIN_SEEDS_FOR_VERDICT} seeds nothing is decided. The number of "
         "expectations is not corrected for, and the held-out samples are the same for all seeds."
     )
     blocks = [paragraphs(explanation), html_table(header, rows, wrap_last_column=True)]
