@@ -215,11 +215,11 @@ def test_progress_counts_the_steps_of_fine_tuning(studied: Path) -> None:
     assert run.planned_steps(measures) == 3 + 2 * (2 * 2 + 2)
     assert run.steps_done(measures) == 3
     for name in ("start-mnli-1.0-0", "sst-2-2.0-1", "rte-1.0-0"):  # the claim does not have the last one
-        folder = run.folder / "tasks" / plan.address / name
+        folder = run.folder / "tasks" / plan.hash / name
         folder.mkdir(parents=True)
         (folder / METRICS_FILE).write_text('{"step": 1}\n{"step": 2}\n')
     assert run.steps_done(measures) == 3 + 2 * 2
-    shutil.rmtree(run.folder / "tasks" / plan.address)
+    shutil.rmtree(run.folder / "tasks" / plan.hash)
 
 
 @pytest.mark.slow
@@ -420,15 +420,15 @@ def test_arms_may_differ_in_their_head(tmp_path: Path, capsys: pytest.CaptureFix
     assert "finetuning.settings.co_matching = true" in page.read_text()
 
 
-def test_plans_of_earlier_versions_keep_their_address() -> None:
+def test_plans_of_earlier_versions_keep_their_hash() -> None:
     assert (
-        FinetuningPlan(start="mnli", runs=5).address
+        FinetuningPlan(start="mnli", runs=5).hash
         == json_checksum({"start": "mnli", "runs": 5, "ensemble": False})[:8]
     )
-    assert FinetuningPlan(settings={"co_matching": True}).address != FinetuningPlan().address
-    assert FinetuningPlan(rates=(1, 2)).address == FinetuningPlan(rates=(1.0, 2.0)).address
+    assert FinetuningPlan(settings={"co_matching": True}).hash != FinetuningPlan().hash
+    assert FinetuningPlan(rates=(1, 2)).hash == FinetuningPlan(rates=(1.0, 2.0)).hash
     assert (
-        FinetuningPlan(rates=(1, 2)).address != FinetuningPlan().address == FinetuningPlan(rates=(1,)).address
+        FinetuningPlan(rates=(1, 2)).hash != FinetuningPlan().hash == FinetuningPlan(rates=(1,)).hash
     )
 
 

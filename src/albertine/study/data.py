@@ -64,7 +64,7 @@ class StudyData:
         return (self.corpus / MANIFEST_FILE).exists()
 
     @property
-    def fingerprint(self) -> str:
+    def corpus_checksum(self) -> str:
         """Checksum of the corpus and its tokenizer; empty before the corpus is built."""
         return file_checksum(self.corpus / MANIFEST_FILE) if self.is_built else ""
 

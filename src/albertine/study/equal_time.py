@@ -77,7 +77,7 @@ class StepTiming:
 
     @property
     def _name(self) -> str:
-        return json_checksum([self.values, self.data.fingerprint])[:16]
+        return json_checksum([self.values, self.data.corpus_checksum])[:16]
 
     def _measure(self) -> StepTime:
         own = {

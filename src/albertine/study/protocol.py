@@ -30,7 +30,7 @@ _BOUNDS = {
 # Of the stories a tenth is held out, and next-sentence prediction needs two documents.
 _WORLD_MINIMUMS = {"stories": 20, "dev_examples": 1}
 _TASK_MINIMUMS = {"examples": 2, "finetune_steps": 1}  # STS-B needs two different numbers
-# Set by the study itself, or unknown to the address of a run.
+# Set by the study itself, or no part of the hash of a run.
 _OWN_SETTINGS = {
     "corpus", "init_from", "device", "workers", "objective.seed", "train.seed", "train.evaluate_every",
     "train.keep_checkpoints",

@@ -160,7 +160,7 @@ class StudyRun:
             tables.get(table or key, {}).pop(key if table else "", None)
         if self.start is not None:
             tables["init_from"] = {"": self.start.folder.name}
-        return {"version": RESULTS_VERSION, "corpus": self.data.fingerprint, "settings": tables}
+        return {"version": RESULTS_VERSION, "corpus": self.data.corpus_checksum, "settings": tables}
 
     @property
     def _results(self) -> StoredResults:
@@ -219,12 +219,12 @@ class StudyRun:
     def _task_part(self, task: str) -> str:
         protocol = self.protocol
         name = f"{task}-{protocol.finetune_steps}-{protocol.examples}-{protocol.dev_examples}"
-        return name if self.finetuning is None else f"{name}-{self._plan_address}"
+        return name if self.finetuning is None else f"{name}-{self._plan_hash}"
 
     @property
-    def _plan_address(self) -> str:
+    def _plan_hash(self) -> str:
         assert self.finetuning is not None
-        return self.finetuning.address
+        return self.finetuning.hash
 
     def is_finished(self, measures: Collection[str]) -> bool:
         """Return whether all measures are stored, or the run has failed."""
@@ -256,7 +256,7 @@ class StudyRun:
 
     def _last_steps(self, pattern: str) -> int:
         """Return the steps of the models of its fine-tuning whose folders match a pattern."""
-        folder = self._tasks_folder if self.finetuning is None else self._tasks_folder / self._plan_address
+        folder = self._tasks_folder if self.finetuning is None else self._tasks_folder / self._plan_hash
         return sum(map(last_step, folder.glob(pattern)))
 
     def check_epochs(self) -> None:
@@ -293,7 +293,7 @@ class StudyRun:
         # They are large, and the finished model and the scores are kept.
         shutil.rmtree(self.model / CHECKPOINTS_FOLDER, ignore_errors=True)
         if self.finetuning is not None:
-            shutil.rmtree(self._tasks_folder / self._plan_address, ignore_errors=True)
+            shutil.rmtree(self._tasks_folder / self._plan_hash, ignore_errors=True)
 
     def measured(self, measures: Collection[str]) -> dict[str, float]:
         """Return the stored measures, by name; a run that has failed has none."""
@@ -344,7 +344,7 @@ class StudyRun:
     def _finetune(self, task: str) -> PartResult:
         world, steps = self.data.world, self.protocol.finetune_steps
         if self.finetuning is not None:
-            worlds, out = (world, self.data.test_world), self._tasks_folder / self._plan_address
+            worlds, out = (world, self.data.test_world), self._tasks_folder / self._plan_hash
             tuning = PlannedTuning(self.finetuning, worlds, out, steps, self.seed)
             return PartResult({task: tuning.score(self.model, task)})
         out = self._tasks_folder / self._task_part(task)

@@ -74,8 +74,8 @@ class FinetuningPlan:
     rates: tuple[float, ...] = (1.0,)
 
     @property
-    def address(self) -> str:
-        """A checksum for the names of results."""
+    def hash(self) -> str:
+        """Hash of its values, for the names of results."""
         values = asdict(self)
         # Plans of earlier versions have neither; their results stay valid.
         if not self.settings:
