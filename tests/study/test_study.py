@@ -427,9 +427,7 @@ def test_plans_of_earlier_versions_keep_their_hash() -> None:
     )
     assert FinetuningPlan(settings={"co_matching": True}).hash != FinetuningPlan().hash
     assert FinetuningPlan(rates=(1, 2)).hash == FinetuningPlan(rates=(1.0, 2.0)).hash
-    assert (
-        FinetuningPlan(rates=(1, 2)).hash != FinetuningPlan().hash == FinetuningPlan(rates=(1,)).hash
-    )
+    assert FinetuningPlan(rates=(1, 2)).hash != FinetuningPlan().hash == FinetuningPlan(rates=(1,)).hash
 
 
 def test_the_rate_with_the_best_median_on_dev_is_scored(
