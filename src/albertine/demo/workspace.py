@@ -282,7 +282,10 @@ class DemoWorkspace:
         return self.results.get_as(AgreementTest, "agreement", compute)
 
     def task_names(self) -> list[str]:
-        """Return the tasks for fine-tuning, those from the text only if it has enough questions."""
+        """Return the tasks for fine-tuning; with own text only those made from it, or none if it is short.
+
+        Writes the questions that are made from the text, if there are none yet.
+        """
         if not self.make_cloze_questions():
             return []
         return [

@@ -78,18 +78,20 @@ def _upload_file(file: Path, url: str) -> None:
     """Upload a file to a URL at which there is none."""
     if output_exists(Path(url)):  # another machine may have written it meanwhile
         raise InputError(f"{url}: exists already; name another file or remove it")
-    size = file.stat().st_size
+    size, has_begun = file.stat().st_size, False
     try:
         with (
             progress.progress_counter("Uploading", total=size, unit="bytes") as advance,
             file.open("rb") as source,
             object_writer(url) as target,
         ):
+            has_begun = True
             while block := _read_block(source, file):
                 target.write(block)
                 advance(len(block))
     except BaseException:
-        _remove_incomplete(url)
+        if has_begun:
+            _remove_incomplete(url)
         raise
 
 

@@ -41,9 +41,8 @@ def refuse_existing_url(url: str) -> None:
     """Raise `InputError` if a folder on object storage has files, unless they are of an unfinished upload."""
     check_can_write(url)
     objects = list_objects(url)
-    if find_object(url) is not None or (
-        objects and (_UNFINISHED not in objects or FOLDER_MANIFEST in objects)
-    ):
+    is_folder = bool(objects) and (_UNFINISHED not in objects or FOLDER_MANIFEST in objects)
+    if is_folder or find_object(url) is not None:
         raise InputError(f"{url}: exists already; name another folder or remove it")
 
 
