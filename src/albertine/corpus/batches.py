@@ -202,13 +202,16 @@ class BatchLoader:
         """Return the maximum length of each sample of the pool whose first sample is `start` [samples]."""
         pool_tokens = self._batch_tokens * self._pool_size
         count = pool_tokens // self._dataset.objective.max_length + 1  # enough if all have max_length
+        lengths = np.empty(0, np.int64)
         while True:
             count = count if stop is None else min(count, stop - start)
-            lengths = self._dataset.max_lengths(np.arange(start, start + count))
+            more = self._dataset.max_lengths(np.arange(start + len(lengths), start + count))
+            lengths = np.concatenate([lengths, more])
             fitting = int(np.searchsorted(lengths.cumsum(), pool_tokens, side="right"))
             if fitting < count or (stop is not None and start + count == stop):
                 return lengths[:fitting]
-            count = 2 * count
+            missing_tokens = pool_tokens - lengths.sum()
+            count += int(missing_tokens / lengths.mean()) + 1 + count // 16
 
     def _length_grouped_batches(self, lengths: NDArray[np.int64], start: int) -> list[NDArray[np.int64]]:
         """Return the sample indices of each batch of a pool: batches of similar lengths, in random order."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from albertine.model.strip import Strip
+from albertine.model.strip import Strip, concatenated_ranges
 
 # (number of sequences, their length) of each run of equal lengths, shortest first.
 LengthRuns = tuple[tuple[int, int], ...]
@@ -50,14 +50,16 @@ class AttentionLayout:
         length_runs = tuple((count, length) for count, length in counts if length)
         if lengths == sorted(lengths):
             return cls(length_runs, None, None, strip.offsets.to(device, torch.int32))
-        order = sorted(range(len(strip)), key=lengths.__getitem__)
-        bounds = strip.offsets.tolist()
-        token_indices = torch.cat([torch.arange(bounds[i], bounds[i + 1]) for i in order])
-        offsets = functional.pad(torch.tensor([lengths[i] for i in order]).cumsum(0), (1, 0))
+        order, starts = sorted(range(len(strip)), key=lengths.__getitem__), strip.offsets.tolist()
+        sorted_lengths = [lengths[i] for i in order]
+        token_indices = concatenated_ranges([starts[i] for i in order], sorted_lengths)
+        row_indices = torch.empty_like(token_indices)
+        row_indices[token_indices] = torch.arange(len(token_indices))
+        offsets = functional.pad(torch.tensor(sorted_lengths).cumsum(0), (1, 0))
         return cls(
             length_runs,
             token_indices.to(device),
-            token_indices.argsort().to(device),
+            row_indices.to(device),
             offsets.to(device, torch.int32),
         )
 

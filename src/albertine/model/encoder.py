@@ -269,8 +269,8 @@ class Encoder(nn.Module):
     ) -> Callable[[int], tuple[AttentionWeights, FeedForwardWeights]]:
         """Return a function that returns the weights of a layer of a plan, by its number."""
         # Each block is cast once, however many layers use it.
-        attention = {index: self._attention_weights(index, options) for index, _ in plan}
-        feed_forward = {index: self._feed_forward_weights(index, options) for _, index in plan}
+        attention = {index: self._attention_weights(index, options) for index in {a for a, _ in plan}}
+        feed_forward = {index: self._feed_forward_weights(index, options) for index in {f for _, f in plan}}
 
         def weights(number: int) -> tuple[AttentionWeights, FeedForwardWeights]:
             shared = attention[plan[number].attention], feed_forward[plan[number].ffn]

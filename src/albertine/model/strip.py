@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -83,9 +84,7 @@ class Strip:
         """Position of each token in its own sequence, [N]."""
         # Cached: a tensor made in inference mode could not be used in training afterwards.
         with torch.inference_mode(False):
-            lengths = self.offsets.diff()
-            starts = self.offsets[:-1].repeat_interleave(lengths)
-            return (torch.arange(len(self.tokens)) - starts).to(self.tokens.device)
+            return concatenated_ranges([0] * len(self), self.lengths).to(self.tokens.device)
 
     @cached_property
     def cls_indices(self) -> Tensor:
@@ -194,9 +193,7 @@ class Strip:
         """
         lengths, starts = self.offsets.diff()[sequences], self.offsets[:-1][sequences]
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-        # The tokens of a sequence move by the distance of its start in the two strips.
-        moves = (starts - offsets[:-1]).repeat_interleave(lengths)
-        indices = (torch.arange(int(offsets[-1])) + moves).to(self.tokens.device)
+        indices = concatenated_ranges(starts.tolist(), lengths.tolist()).to(self.tokens.device)
         parts = None if self.parts is None else self.parts[sequences]
         return Strip(self.tokens[indices], self.segments[indices], offsets, parts), indices
 
@@ -218,3 +215,14 @@ class Strip:
     def to(self, device: torch.device | str) -> "Strip":
         """Return the strip with its tokens and segments on a device."""
         return Strip(self.tokens.to(device), self.segments.to(device), self.offsets, self.parts)
+
+
+def concatenated_ranges(starts: Sequence[int], lengths: Sequence[int]) -> Tensor:
+    """Return start, start + 1, ... of each range, one range after the other, on the CPU.
+
+    In numpy, because torch wakes all its threads for each of these small operations, which takes
+    milliseconds beside the processes that prepare samples.
+    """
+    counts = np.asarray(lengths, np.int64)
+    moves = np.asarray(starts, np.int64) - np.cumsum(counts) + counts
+    return torch.from_numpy(np.arange(counts.sum()) + np.repeat(moves, counts))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -57,7 +58,8 @@ def with_measured_steps(
         trial = resolved_settings(trial, corpus, init_settings, distributed.world_size)
         with TemporaryDirectory() as folder, progress.quiet_output():
             trainer = build_trainer(Path(folder), trial, corpus, init_model, distributed)
-            seconds = _mean_seconds_per_token(trainer, trial, distributed)
+            with closing(trainer):
+                seconds = _mean_seconds_per_token(trainer, trial, distributed)
         return float(distributed.broadcast(seconds))
 
     token_seconds = seconds_per_token(train.batch_tokens or DEFAULT_MAX_BATCH_TOKENS)
@@ -86,7 +88,7 @@ def _trial_settings(
     """Return the settings of a trial, whose steps have at most one micro-batch in each process."""
     batch_tokens = min(batch_tokens, _largest_trial(settings, distributed))
     train = replace(duration.trial_settings(settings.train), batch_tokens=batch_tokens)
-    return replace(settings, workers=0, train=train)
+    return replace(settings, train=train)
 
 
 def _largest_trial(settings: PretrainSettings, distributed: Distributed) -> int:
