@@ -17,7 +17,7 @@ import torch
 
 from albertine import progress
 from albertine.atomic import atomic_file
-from albertine.device import choose_precision, default_micro_batch_tokens
+from albertine.device import choose_precision
 from albertine.errors import InputError
 from albertine.finetune.class_weights import balanced_class_weights
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
@@ -34,6 +34,7 @@ from albertine.train.assembly import assemble_trainer
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER, CheckpointStore
 from albertine.train.distributed import Distributed, restart_wait_seconds
 from albertine.train.metrics_log import METRICS_FILE, held_out_scores, read_metrics
+from albertine.train.micro_batch import training_micro_batch_tokens
 from albertine.train.run_folder import has_checkpoints, run_lock
 from albertine.train.trainer import Trainer
 
@@ -180,7 +181,7 @@ def build_trainer(
         model.exit_unit.start_at(train.exit_prior)
     if train.freeze_embeddings:
         model.encoder.embedding.requires_grad_(False)
-    micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
+    micro_batch_tokens = training_micro_batch_tokens(train, data.model_settings, distributed.device)
     check_step = train.steps // 2 if train.steps >= _MIN_STEPS_TO_CHECK else train.steps + 1
     precision = choose_precision(train.precision, distributed.device)
     finetuning = Finetuning(

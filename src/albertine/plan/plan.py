@@ -6,12 +6,7 @@ from typing import Any
 
 import torch
 
-from albertine.device import (
-    choose_device,
-    choose_precision,
-    default_micro_batch_tokens,
-    total_memory,
-)
+from albertine.device import choose_device, choose_precision, total_memory
 from albertine.errors import InputError
 from albertine.model.cost import Precision, TrainingMemory
 from albertine.plan.estimate import StepTime, estimate_step, sent_bytes
@@ -22,6 +17,7 @@ from albertine.plan.parameters import parameter_costs
 from albertine.plan.settings import PlanSettings
 from albertine.plan.workload import Workload, make_workload
 from albertine.progress import format_bytes
+from albertine.train.micro_batch import fitting_micro_batch_tokens, training_micro_batch_tokens
 
 FORWARD_SHARE = 1 / 3  # an evaluation runs only forward
 
@@ -115,7 +111,7 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
         settings: the run and the hardware.
     """
     hardware, workload = find_hardware(settings.hardware), make_workload(settings)
-    place = _planned_device(settings, hardware)
+    place = _planned_device(settings, hardware, workload)
     keeps_scores = hardware.device is not None and hardware.device.keeps_attention_scores
     parameters = parameter_costs(workload)
     memory = MemoryModel(workload, parameters, place.precision, hardware.count, keeps_scores)
@@ -166,16 +162,19 @@ class _PlannedDevice:
     default_micro_batch_tokens: int
 
 
-def _planned_device(settings: PlanSettings, hardware: Hardware) -> _PlannedDevice:
+def _planned_device(settings: PlanSettings, hardware: Hardware, workload: Workload) -> _PlannedDevice:
     if hardware.device is not None:
         precision = choose_precision_on(hardware.device, settings.train.precision)
-        default = default_micro_batch_tokens(torch.device("cuda"))
+        default = fitting_micro_batch_tokens(
+            workload.model, hardware.device.memory, precision, recompute=workload.train.recompute
+        )
         return _PlannedDevice(precision, hardware.device.memory, default)
     device = choose_device(settings.device)
     dtype = choose_precision(settings.train.precision, device)
     memory = total_memory() if device.type == "cpu" else torch.cuda.get_device_properties(device).total_memory
     precision = "bf16" if dtype == torch.bfloat16 else "fp32"
-    return _PlannedDevice(precision, memory, default_micro_batch_tokens(device))
+    default = training_micro_batch_tokens(workload.train, workload.model, device)
+    return _PlannedDevice(precision, memory, default)
 
 
 def _micro_batches(workload: Workload, hardware: Hardware, fitting: int, default: int) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from pathlib import Path
 from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
-from albertine.device import default_micro_batch_tokens
 from albertine.model.model import Model
 from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.plateau import PlateauDetector
@@ -15,6 +14,7 @@ from albertine.pretrain.setup import make_model
 from albertine.pretrain.unigram_baseline import TokenFrequencies, set_unigram_bias
 from albertine.train.assembly import assemble_trainer
 from albertine.train.distributed import Distributed
+from albertine.train.micro_batch import training_micro_batch_tokens
 from albertine.train.run_folder import has_checkpoints
 from albertine.train.trainer import Trainer
 
@@ -47,7 +47,7 @@ def build_trainer(
         progress.print_message(f"objective.text_fraction: {chosen:,} of {documents:,} documents")
     unigram_loss = frequencies.baseline_loss(dataset)
     unknown_fraction = frequencies.frequency(corpus.tokenizer.special_ids.unk)
-    micro_batch_tokens = train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
+    micro_batch_tokens = training_micro_batch_tokens(train, settings.model, distributed.device)
     trainable = trainable_type(
         corpus,
         settings,

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 
 from albertine import progress
 from albertine.corpus.corpus import Corpus
-from albertine.device import default_micro_batch_tokens
 from albertine.model.model import Model
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.curriculum import CURRICULUM_KEYS
@@ -20,6 +19,7 @@ from albertine.pretrain.setup import resolved_settings
 from albertine.settings import ModelSettings
 from albertine.train import duration
 from albertine.train.distributed import Distributed
+from albertine.train.micro_batch import training_micro_batch_tokens
 from albertine.train.settings import DEFAULT_MAX_BATCH_TOKENS, PretrainTrainSettings
 from albertine.train.trainer import Trainer
 
@@ -93,7 +93,7 @@ def _trial_settings(
 
 def _largest_trial(settings: PretrainSettings, distributed: Distributed) -> int:
     """Return the tokens of one micro-batch in each process."""
-    micro_batch_tokens = settings.train.micro_batch_tokens or default_micro_batch_tokens(distributed.device)
+    micro_batch_tokens = training_micro_batch_tokens(settings.train, settings.model, distributed.device)
     return max(micro_batch_tokens, settings.longest_sample()) * distributed.world_size
 
 

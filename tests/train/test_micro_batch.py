@@ -1,0 +1,40 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from albertine.model.cost import activation_bytes
+from albertine.settings import MODEL_PRESETS
+from albertine.train.micro_batch import fitting_micro_batch_tokens, training_micro_batch_tokens
+from albertine.train.settings import PretrainTrainSettings
+
+GB = 10**9
+
+
+@pytest.mark.parametrize(
+    ("preset", "memory", "tokens"),
+    [
+        ("albertine-tiny", 80 * GB, 131_072),
+        ("albert-base", 80 * GB, 65_536),
+        ("albert-base", 24 * GB, 16_384),
+        ("albert-xxlarge", 80 * GB, 16_384),
+        ("albert-xxlarge", 24 * GB, 4_096),
+    ],
+)
+def test_the_micro_batch_fits_the_memory_of_a_gpu(preset: str, memory: float, tokens: int) -> None:
+    model = MODEL_PRESETS[preset]
+    assert fitting_micro_batch_tokens(model, memory, "bf16", recompute=False) == tokens
+    assert activation_bytes(model, tokens, "bf16", recompute=False) <= 0.4 * memory
+    recomputed = fitting_micro_batch_tokens(model, memory, "bf16", recompute=True)
+    assert recomputed == min(131_072, max(recomputed, 2 * tokens))
+
+
+def test_a_tiny_gpu_gets_the_smallest_micro_batch() -> None:
+    assert fitting_micro_batch_tokens(MODEL_PRESETS["bert-xlarge"], GB, "fp32", recompute=False) == 512
+
+
+def test_settings_and_the_cpu_have_their_own_number() -> None:
+    settings, model = PretrainTrainSettings(), MODEL_PRESETS["albert-base"]
+    assert training_micro_batch_tokens(settings, model, torch.device("cpu")) == 4_096
+    settings = replace(settings, micro_batch_tokens=1_000)
+    assert training_micro_batch_tokens(settings, model, torch.device("cuda")) == 1_000
