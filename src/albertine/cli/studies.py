@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from albertine.cli.application import BENCHMARKS, ClusterOption, JsonFlag, app
-from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
+from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, PathOrUrl
 from albertine.errors import InputError
 from albertine.executors.cluster import open_cluster
 from albertine.study.settings import StudySettings
@@ -15,7 +15,7 @@ from albertine.study.settings import StudySettings
 @app.command(group=BENCHMARKS)
 def study(
     *claims: str,
-    out: Path = Path("albertine-studies"),
+    out: PathOrUrl = Path("albertine-studies"),
     all_claims: Annotated[bool, Parameter(name="--all", negative="")] = False,
     print_plan: Annotated[bool, Parameter(negative="")] = False,
     cluster: ClusterOption = None,
@@ -32,13 +32,14 @@ def study(
 
     Args:
         claims: Names of claims (see `albertine study`), or TOML files of your own.
-        out: The folder of all studies.
+        out: The folder or URL of all studies.
         all_claims: Test all built-in claims whose sizes are meant for the scale.
         print_plan: Print runs, FLOPs, expected time and the differences that the seeds can detect, and stop.
     """
     from albertine.study import display
     from albertine.study import study as studies
     from albertine.study.catalog import claims_for, find_claim
+    from albertine.study.mirrored_studies import restored_studies
 
     resolved_settings = options.read_settings(StudySettings)
     if claims and all_claims:
@@ -47,7 +48,8 @@ def study(
     if all_claims:
         chosen = claims_for(resolved_settings.scale)
     if not chosen:
-        display.show_claims(out, as_json=json)
+        with restored_studies(out) as folder:
+            display.show_claims(folder, as_json=json)
     elif print_plan:
         display.show_plans(studies.plan_studies(chosen, out, resolved_settings), as_json=json)
     else:

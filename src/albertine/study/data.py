@@ -9,9 +9,9 @@ STORE/data/HASH/corpus/
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from albertine.checksums import file_checksum, json_checksum
+from albertine.checksums import json_checksum
 from albertine.corpus.build import build_corpus
-from albertine.corpus.manifest import MANIFEST_FILE
+from albertine.corpus.manifest import MANIFEST_FILE, read_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
@@ -65,8 +65,12 @@ class StudyData:
 
     @property
     def corpus_checksum(self) -> str:
-        """Checksum of the corpus and its tokenizer; empty before the corpus is built."""
-        return file_checksum(self.corpus / MANIFEST_FILE) if self.is_built else ""
+        """Checksum of samples and tokenizer, wherever they lie; empty before the corpus is built."""
+        if not self.is_built:
+            return ""
+        manifest = read_manifest(self.corpus)
+        shards = {shard.file: shard.sha256 for shard in manifest.shards}
+        return json_checksum([manifest.tokenizer_fingerprint, shards])
 
     def build(self, executor: Executor | None = None) -> None:
         """Write what is missing, on a cluster if there is one."""

@@ -4,6 +4,8 @@ OUT/claims/NAME.SCALE.json, .html    the report of a claim
 OUT/index.html                       all reports in OUT
 OUT/data/, OUT/runs/, OUT/timings/   what claims share; see `data`, `study_run` and `equal_time`
 OUT/study.lock                       locked while a study runs
+
+OUT may be a URL; see `mirrored_studies`.
 """
 
 import contextlib
@@ -18,10 +20,12 @@ from albertine.atomic import atomic_file, is_unused
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.file_lock import file_lock
+from albertine.storage.urls import storage_url
 from albertine.study.claim import Claim, claim_at, claim_version, merged
 from albertine.study.data import StudyData, find_data
 from albertine.study.equal_time import StepTiming, equal_time_steps, measure_times
 from albertine.study.execution import execute
+from albertine.study.mirrored_studies import LOCK_FILE, mirrored_studies, restored_studies
 from albertine.study.page import claim_page
 from albertine.study.plan import StudyPlan, make_plan
 from albertine.study.protocol import Protocol, arm_values, check_arms, find_protocol
@@ -31,7 +35,7 @@ from albertine.study.study_run import StudyRun
 from albertine.study.summary import CLAIMS_FOLDER, read_summaries, summary_page
 from albertine.study.tasks import FinetuningPlan
 
-INDEX_FILE, _LOCK_FILE = "index.html", "study.lock"
+INDEX_FILE = "index.html"
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,10 @@ class ClaimRuns:
 def plan_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) -> list[StudyPlan]:
     """Return the plan of each claim; write nothing."""
     plans = []
-    for one in claim_runs(claims, out, settings):
-        runs = one.by_arm()
-        plans.append(make_plan(one.claim, runs, one.report(runs, with_fits=False)))
+    with restored_studies(out) as folder:
+        for one in claim_runs(claims, folder, settings):
+            runs = one.by_arm()
+            plans.append(make_plan(one.claim, runs, one.report(runs, with_fits=False)))
     return plans
 
 
@@ -100,28 +105,28 @@ def run_studies(
 
     Args:
         claims: the claims.
-        out: folder of all studies.
+        out: folder or URL of all studies.
         settings: settings of the command.
         executor: where the runs are computed; None for this machine.
     """
     reports = []
-    with _study_folder(out):
-        read_summaries(out)  # a damaged report of another claim is refused before the training
-        for one in claim_runs(claims, out, settings):
+    with mirrored_studies(out) as folder, _study_folder(folder):
+        read_summaries(folder)  # a damaged report of another claim is refused before the training
+        for one in claim_runs(claims, folder, settings):
             reports.append(_test(one, executor))
-            _write(reports[-1], one, out)
-            summary_page(read_summaries(out)).write(out / INDEX_FILE)
-    progress.print_message(f"{out / INDEX_FILE}: open it in a browser")
+            _write(reports[-1], one, folder, repeat_command(one.claim, one.settings, out))
+            summary_page(read_summaries(folder)).write(folder / INDEX_FILE)
+    progress.print_message(f"{folder / INDEX_FILE}: open it in a browser")
     return reports
 
 
 @contextlib.contextmanager
 def _study_folder(out: Path) -> Iterator[None]:
     """Hold the lock of a folder of studies; raise `InputError` if it is something else."""
-    if not is_unused(out) and not (out / _LOCK_FILE).exists():
+    if not is_unused(out) and not (out / LOCK_FILE).exists():
         raise InputError(f"{out}: exists and holds no studies; give another --out")
     out.mkdir(parents=True, exist_ok=True)
-    with file_lock(out / _LOCK_FILE, f"{out}: in use by another study; wait for it, or give another --out"):
+    with file_lock(out / LOCK_FILE, f"{out}: in use by another study; wait for it, or give another --out"):
         yield
 
 
@@ -166,7 +171,7 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
     return one.report(runs)
 
 
-def _write(report: ClaimReport, one: ClaimRuns, out: Path) -> None:
+def _write(report: ClaimReport, one: ClaimRuns, out: Path, command: str) -> None:
     """Write the report of a claim as JSON and as a page; studies of other texts have reports of their own."""
     folder, name = out / CLAIMS_FOLDER, f"{report.claim.name}.{report.scale}"
     if one.data.text is not None:
@@ -176,12 +181,13 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path) -> None:
     with atomic_file(folder / f"{name}.json") as partial_file:
         partial_file.write_text(progress.json_text(content, indent=2) + "\n", encoding="utf-8")
     text = one.data.text or "stories of the little world"
-    claim_page(report, text, repeat_command(one.claim, one.settings, out)).write(folder / f"{name}.html")
+    claim_page(report, text, command).write(folder / f"{name}.html")
 
 
 def repeat_command(claim: Claim, settings: StudySettings, out: Path) -> str:
     """Return the command that repeats a study."""
-    words = ["albertine", "study", claim.label, "--scale", settings.scale, "--out", str(out)]
+    place = storage_url(out) or str(out)
+    words = ["albertine", "study", claim.label, "--scale", settings.scale, "--out", place]
     if settings.text is not None:
         words += ["--text", settings.text]
     if settings.seeds is not None:

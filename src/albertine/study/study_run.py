@@ -47,7 +47,7 @@ from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.parallel_runs import last_step
 from albertine.train.run_folder import has_checkpoints
 
-RUNS_FOLDER = "runs"
+RUNS_FOLDER, RESULTS_FOLDER = "runs", "results"
 # Raise it if the same settings give other results, such as after a change of a measure.
 RESULTS_VERSION = 1
 _SOURCES_WITH_GAPS = ("probe", "layers")  # sources of measures that some texts or models do not give
@@ -164,7 +164,7 @@ class StudyRun:
 
     @property
     def _results(self) -> StoredResults:
-        return StoredResults(self.folder / "results")
+        return StoredResults(self.folder / RESULTS_FOLDER)
 
     @property
     def failure(self) -> str | None:

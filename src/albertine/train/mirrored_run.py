@@ -49,20 +49,35 @@ def mirrored_run(out: Path) -> Iterator[Path]:
     busy = f"{url}: another process is training there; wait for it, or name another URL"
     with file_lock(run.with_name(f"{run.name}.lock"), busy):
         progress.print_message(f"{url}: the run works in {run}, and is uploaded after each checkpoint")
-        mirror = _Mirror(run, url)
-        try:
+        with kept_uploaded(run, url):
             yield run
-        except BaseException as error:
-            attempts = _LAST_ATTEMPTS
-            if isinstance(error, RunStopped | KeyboardInterrupt):  # this machine may be taken away soon
-                attempts = 1
-                message = f"uploading the last checkpoint; a second signal leaves it in {run}"
-                progress.print_message(f"{url}: {message}")
-            if problem := mirror.finish(attempts):
-                progress.print_message(problem)
-            raise
-        if problem := mirror.finish():
-            raise WorkError(problem)
+
+
+@contextmanager
+def kept_uploaded(folder: Path, url: str, *, without: str | None = None) -> Iterator[None]:
+    """Upload a folder of runs after each checkpoint and at the end of the block.
+
+    Raises `WorkError` at the end if the last upload failed.
+
+    Args:
+        folder: the folder, which no other process may upload.
+        url: where to.
+        without: name of a part of the folder that is not uploaded.
+    """
+    mirror = _Mirror(folder, url, without)
+    try:
+        yield
+    except BaseException as error:
+        attempts = _LAST_ATTEMPTS
+        if isinstance(error, RunStopped | KeyboardInterrupt):  # this machine may be taken away soon
+            attempts = 1
+            message = f"uploading the last checkpoint; a second signal leaves it in {folder}"
+            progress.print_message(f"{url}: {message}")
+        if problem := mirror.finish(attempts):
+            progress.print_message(problem)
+        raise
+    if problem := mirror.finish():
+        raise WorkError(problem)
 
 
 def restored_run(out: Path) -> Path:
@@ -74,16 +89,16 @@ def restored_run(out: Path) -> Path:
     run.parent.mkdir(parents=True, exist_ok=True)
     with waiting_lock(run.with_name(f"{run.name}.restore")):  # other ranks of this machine restore it, too
         manifest = read_folder_manifest(url)
-        local_steps = _newest_steps(_run_files(run))
+        local_steps = newest_steps(run_files(run))
         if manifest is None:
             refuse_existing_url(url)
-            if run.exists() and _uploaded_file(run).exists():
+            if run.exists() and uploaded_file(run).exists():
                 raise InputError(
                     f"{url}: the run is no longer there, but its local copy is in {run}; remove the copy to "
                     "start a new run, or name another --out"
                 )
             return run
-        steps = _newest_steps(manifest.files)
+        steps = newest_steps(manifest.files)
         if not any(_is_settings(name) for name in manifest.files):
             raise InputError(f"{url}: exists already and is not a run; name another URL or remove it")
         if any(local_steps.get(name, -1) < step for name, step in steps.items()):
@@ -102,10 +117,10 @@ def _replace(run: Path, url: str, manifest: FolderManifest) -> None:
             folder = (partial / name).parent / CHECKPOINTS_FOLDER
             folder.mkdir(exist_ok=True)
             (folder / _LOCK_FILE).touch()
-    _uploaded_file(run).touch()
+    uploaded_file(run).touch()
 
 
-def _uploaded_file(run: Path) -> Path:
+def uploaded_file(run: Path) -> Path:
     """Return the file, beside a local run, that shows that the run has been on object storage."""
     return run.with_name(f"{run.name}.uploaded")
 
@@ -114,7 +129,7 @@ def _is_settings(name: str) -> bool:
     return name.rpartition("/")[2] == SETTINGS_FILE
 
 
-def _newest_steps(names: Iterable[str]) -> dict[str, int]:
+def newest_steps(names: Iterable[str]) -> dict[str, int]:
     """Return the step of the newest checkpoint of each run among some files; a sweep has several runs."""
     steps: dict[str, int] = {}
     for match in filter(None, map(_CHECKPOINT.fullmatch, names)):
@@ -122,7 +137,7 @@ def _newest_steps(names: Iterable[str]) -> dict[str, int]:
     return steps
 
 
-def _run_files(run: Path) -> dict[str, Path]:
+def run_files(run: Path) -> dict[str, Path]:
     """Return the files of a run by name, without locks and partial files; checkpoints are first."""
     paths = sorted(run.rglob("*")) if run.is_dir() else []
     return {
@@ -137,9 +152,10 @@ def _run_files(run: Path) -> dict[str, Path]:
 class _Mirror:
     """Uploads a run in a thread, whenever its checkpoints have changed."""
 
-    def __init__(self, run: Path, url: str):
-        """Start the thread."""
+    def __init__(self, run: Path, url: str, without: str | None):
+        """Start the thread; `without` is a part of the folder that is not uploaded."""
         self._run, self._url, self._writer = run, url, uuid4().hex
+        self._without = without
         self._manifest = read_folder_manifest(url)
         self._known_writers = {self._writer, self._manifest.writer if self._manifest else ""}
         self._uploaded_state: object = None
@@ -174,6 +190,10 @@ class _Mirror:
                 progress.print_message(f"{problem}; training continues, and the upload is repeated")
             self._failures += 1
 
+    def _files(self) -> dict[str, Path]:
+        files = run_files(self._run)
+        return {name: path for name, path in files.items() if name.split("/")[0] != self._without}
+
     def _checkpoint_state(self) -> list[tuple[str, int]]:
         """Return what changes when a checkpoint is written or removed."""
         while True:
@@ -189,10 +209,10 @@ class _Mirror:
                 return f"{self._url}: another process has uploaded a run there meanwhile"
             if found is None and self._manifest is not None:
                 return f"{self._url}: the run was removed there meanwhile"
-            if not _run_files(self._run):  # the command ended before there was a run
+            if not self._files():  # the command ended before there was a run
                 return None
             self._manifest = self._upload_files(found)
-            _uploaded_file(self._run).touch()
+            uploaded_file(self._run).touch()
         except (InputError, OSError) as error:
             return str(error)
         return None
@@ -210,6 +230,6 @@ class _Mirror:
         Otherwise the list could have a part of an old checkpoint, and not yet the new one.
         """
         while True:
-            state, files = self._checkpoint_state(), _run_files(self._run)
+            state, files = self._checkpoint_state(), self._files()
             if self._checkpoint_state() == state:
                 return files
