@@ -19,6 +19,7 @@ from albertine.model import model as model_module
 from albertine.model.cost import activation_bytes
 from albertine.model.encoder import ComputeOptions, Encoder
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
+from albertine.model.layers import Attention, FeedForward
 from albertine.model.model import Model, check_memory, make_head
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.span_head import SpanTargets
@@ -185,6 +186,28 @@ def test_dropout_only_in_training() -> None:
     model = Model(replace(SMALL, dropout=0.3, attention_dropout=0.3), seed=1)
     assert not torch.equal(model.train().encoder(STRIP), model.encoder(STRIP))
     assert torch.equal(model.eval().encoder(STRIP), model.encoder(STRIP))
+
+
+@pytest.mark.parametrize(
+    ("values", "attention_casts", "ffn_casts"),
+    [({}, 1, 1), ({"share": "ffn"}, SMALL.layers, 1), ({"share": "none"}, SMALL.layers, SMALL.layers)],
+)
+def test_each_block_is_cast_once_per_pass(
+    values: dict[str, Any], attention_casts: int, ffn_casts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    casts = []
+
+    def counted(block: Any, dtype: torch.dtype) -> Any:
+        casts.append(type(block))
+        return original[type(block)](block, dtype)
+
+    original = {block: block.cast_weights for block in (Attention, FeedForward)}
+    for block in original:
+        monkeypatch.setattr(block, "cast_weights", counted)
+    model = Model(replace(SMALL, **values), HeadSettings())
+    model.configure(ComputeOptions(torch.bfloat16))
+    model.encoder(STRIP)
+    assert (casts.count(Attention), casts.count(FeedForward)) == (attention_casts, ffn_casts)
 
 
 def test_bf16_is_close_and_weights_stay_fp32() -> None:

@@ -127,7 +127,7 @@ def test_every_uploaded_version_resumes(
 def test_a_checkpoint_may_be_replaced_while_files_are_listed(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, url, original = tmp_path / "run", f"{bucket}/run", mirrored._run_files
+    run, url, original = tmp_path / "run", f"{bucket}/run", mirrored.run_files
     newest = tmp_path / "newest"
     for folder in (run / "checkpoints" / "step-00000000", newest):
         folder.mkdir(parents=True)
@@ -144,7 +144,7 @@ def test_a_checkpoint_may_be_replaced_while_files_are_listed(
         listings.append(files)
         return files
 
-    monkeypatch.setattr(mirrored, "_run_files", listed)
+    monkeypatch.setattr(mirrored, "run_files", listed)
     assert mirrored._Mirror(run, url).finish() is None
     assert not newest.exists()
     assert "checkpoints/step-00000003/state.json" in list_objects(url)

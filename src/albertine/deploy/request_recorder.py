@@ -1,4 +1,4 @@
-"""The outermost part of the application: gives each request an id, and records it when it has ended."""
+"""ASGI middleware that gives each request an id, and logs and counts it when it has ended."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -8,7 +8,7 @@ from albertine.deploy.server_log import ServerLog
 
 
 class RequestRecorder:
-    """An ASGI application that records the requests of another one in the log and the metrics."""
+    """The outermost middleware: it logs the requests of an application and counts them in the metrics."""
 
     def __init__(self, app: ASGIApp, log: ServerLog, metrics: ServerMetrics):
         self._app, self._log, self._metrics = app, log, metrics
@@ -27,7 +27,8 @@ class RequestRecorder:
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                if record.status is None:  # else the connection has sent a response already
+                # The connection may have refused the request already, and its status stays.
+                if record.status is None:
                     record.status = message["status"]
                 id_header = (REQUEST_ID_HEADER.lower().encode(), record.request_id.encode())
                 message = {**message, "headers": [*message.get("headers", ()), id_header]}
@@ -39,8 +40,9 @@ class RequestRecorder:
             self.record(record)
 
     def record(self, record: RequestRecord) -> None:
-        """Record a request that has its response."""
-        if record.status == 200:  # in TEI's form, a long text may also be refused
+        """Log and count a request that has ended; without a response its status is None."""
+        # In the form of text-embeddings-inference, a long text may be refused; only answered items count.
+        if record.status == 200:
             self._count_truncated(record.num_truncated)
         self._metrics.request_done(record)
         self._log.request(record)
@@ -49,7 +51,7 @@ class RequestRecorder:
         """Count truncated items, and print a message about the first one."""
         if count and not self._metrics.total(TRUNCATED):
             self._log.message(
-                "an item is too long for the model and was truncated; its response has truncated_tokens; "
-                "later truncated items are only counted"
+                "an item is too long for the model and was truncated; shorten or divide such texts; "
+                "later ones are only counted, in albertine_truncated_items_total"
             )
         self._metrics.add(TRUNCATED, count)

@@ -1,1 +1,5 @@
-"""Engines, which run a model for inference: the interface and its implementation with torch."""
+"""Engines, which run a model for inference.
+
+`engine` has the interface, `torch_engine` and `exported_engine` its implementations (torch; ONNX Runtime and
+OpenVINO), and `conversion` what makes the second from a model.
+"""

@@ -29,6 +29,11 @@ def check_convertible(model: Model, source: str = "this model") -> None:
         raise InputError(f"{source}: depth_rule = equilibrium: its solver cannot be exported")
 
 
+def is_convertible(model: Model) -> bool:
+    """Return whether other libraries can run a model."""
+    return not (model.head_settings.co_matching or model.settings.depth_rule == "equilibrium")
+
+
 def check_steps(model: Model, source: str | Path, option: str) -> None:
     """Raise `InputError` if steps of depth are not calls of the same block.
 

@@ -1,1 +1,4 @@
-"""Reports: a run or a demo as one self-contained HTML page."""
+"""Reports of runs, and of comparisons of runs, as self-contained HTML pages.
+
+`page` and `charts` are general, and other packages use them; the modules `*_page` assemble reports.
+"""

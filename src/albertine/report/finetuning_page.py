@@ -57,7 +57,7 @@ def finetuning_page(run: Path, source: str | None = None) -> Page:
         *_learning_sections(charted_run, card.task),
         *([Section("Runs", [_run_table(run, results)])] if results else []),
         Section("Architecture", model_blocks(model.settings, task_type.prediction_description)),
-        next_steps(source, card, settings),
+        next_steps(source, card, settings, model),
     ]
     return Page(
         run.resolve().name, _summary(card, results), key_figures(columns), sections, key_figure_notes(columns)

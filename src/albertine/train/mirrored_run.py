@@ -152,7 +152,7 @@ def run_files(run: Path) -> dict[str, Path]:
 class _Mirror:
     """Uploads a run in a thread, whenever its checkpoints have changed."""
 
-    def __init__(self, run: Path, url: str, without: str | None):
+    def __init__(self, run: Path, url: str, without: str | None = None):
         """Start the thread; `without` is a part of the folder that is not uploaded."""
         self._run, self._url, self._writer = run, url, uuid4().hex
         self._without = without
