@@ -33,7 +33,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def default_micro_batch_tokens(device: torch.device) -> int:
-    """Return the default maximum of tokens per micro-batch on a device."""
+    """Return the default maximum of tokens per micro-batch: for inference, and for training on a CPU."""
     return 32_768 if device.type == "cuda" else 4_096
 
 

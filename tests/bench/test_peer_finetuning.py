@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from albertine.bench import peer_finetuning
 from albertine.bench.finetune import FinetuneBenchRun, _finetune, show_finetuning
 from albertine.bench.peer_finetuning import PeerFinetuning, _batches
 from albertine.bench.settings import FinetuneBenchSettings
@@ -88,10 +87,9 @@ def test_micro_batches_do_not_change_the_peer(
     samples = [sample for example in prepared.train for sample in example.samples]
     weights = []
     for max_tokens in (30, 10_000):
-        monkeypatch.setattr(
-            peer_finetuning, "default_micro_batch_tokens", {torch.device("cpu"): max_tokens}.__getitem__
-        )
-        peer = PeerFinetuning(prepared, resolved_settings, torch.device("cpu"), torch.float32)
+        train = replace(resolved_settings.train, micro_batch_tokens=max_tokens)
+        settings = replace(resolved_settings, train=train)
+        peer = PeerFinetuning(prepared, settings, torch.device("cpu"), torch.float32)
         assert (len(list(peer._micro_batches(samples))) > 1) is (max_tokens == 30)
         peer.train()
         weights.append(torch.cat([parameter.detach().flatten() for parameter in peer.model.parameters()]))

@@ -50,6 +50,21 @@ def test_gradients_are_those_of_the_rotation() -> None:
     rotation = Rotation.of_positions(torch.arange(4), WIDTH // HEADS, torch.float64)
     qkv = random_qkv(4, torch.float64).requires_grad_()
     assert torch.autograd.gradcheck(lambda values: rotate(values, rotation, WIDTH, parts=2), qkv)
+    assert torch.autograd.gradgradcheck(lambda values: rotate(values, rotation, WIDTH, parts=2), qkv)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*should not be instantiated:DeprecationWarning"
+)  # of the compiler itself
+def test_a_compiler_traces_it_as_one_graph() -> None:
+    rotation = Rotation.of_positions(torch.arange(4), WIDTH // HEADS, torch.float32)
+    qkv = random_qkv(4).requires_grad_()
+
+    def turn(values: torch.Tensor) -> torch.Tensor:
+        return rotate(values, rotation, WIDTH, parts=2)
+
+    compiled = torch.compile(turn, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(qkv), turn(qkv))
 
 
 def test_only_distances_count() -> None:

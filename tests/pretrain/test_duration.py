@@ -111,3 +111,13 @@ def test_settings_without_steps_are_refused(settings: PretrainSettings, tmp_path
     (tmp_path / "run" / "settings.toml").write_text("[train]\nlr = 0.1\n")
     with pytest.raises(InputError, match=r"settings\.toml: has no train\.steps"):
         pretrain(tmp_path / "run", with_train(settings, steps=DEFAULT_STEPS, minutes=5))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "drawing", "workers", "expected"),
+    [(5.0, 1.0, 2, 4.0), (5.0, 4.0, 1, 4.0), (5.0, 4.0, 2, 2.0), (5.0, 4.0, 8, 1.0)],
+)
+def test_workers_hide_the_drawing_until_they_limit_the_step(
+    seconds: float, drawing: float, workers: int, expected: float
+) -> None:
+    assert pretrain_duration.seconds_beside_workers(seconds, drawing, workers) == expected

@@ -145,7 +145,7 @@ def test_a_checkpoint_may_be_replaced_while_files_are_listed(
         return files
 
     monkeypatch.setattr(mirrored, "run_files", listed)
-    assert mirrored._Mirror(run, url).finish() is None
+    assert mirrored._Mirror(run, url, None).finish() is None
     assert not newest.exists()
     assert "checkpoints/step-00000003/state.json" in list_objects(url)
 
@@ -189,9 +189,9 @@ def test_another_process_that_writes_there_is_noticed(
     url = f"{bucket}/run"
     pretrain(url, settings)
     monkeypatch.setattr(mirrored, "_LAST_ATTEMPTS", 1)
-    first = mirrored._Mirror(work_folder(url), url)
+    first = mirrored._Mirror(work_folder(url), url, read_folder_manifest(url))
     assert first.finish() is None
-    second = mirrored._Mirror(work_folder(url), url)
+    second = mirrored._Mirror(work_folder(url), url, read_folder_manifest(url))
     (work_folder(url) / "note.txt").write_text("second")
     assert second.finish() is None
     assert "another process" in str(first.finish())

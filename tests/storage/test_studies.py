@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,12 @@ from albertine.command import run_command
 from albertine.pretrain.run import pretrain
 from albertine.storage import objects
 from albertine.storage.cache import download_folder, work_folder
+from albertine.storage.folder_manifest import read_folder_manifest
 from albertine.storage.objects import list_objects
-from albertine.storage.upload import upload_new_folder
+from albertine.storage.upload import upload_files, upload_new_folder
 from albertine.study import study_run
-from albertine.study.mirrored_studies import _is_behind
+from albertine.study.mirrored_studies import _newer_parts, restored_studies
+from albertine.train.trainer import Trainer
 
 from .test_folders import write_object
 
@@ -86,7 +87,7 @@ def test_another_machine_reads_the_results_and_computes_nothing(
     assert values(work_folder(url)) == values(tmp_path / "local")
 
 
-def test_an_interrupted_study_goes_on_elsewhere(
+def test_another_machine_continues_an_interrupted_study(
     bucket: str, claim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, runs = f"{bucket}/studies", list[Path]()
@@ -110,6 +111,52 @@ def test_an_interrupted_study_goes_on_elsewhere(
     assert len(runs) == len(set(runs)) == 4
 
 
+def test_another_machine_resumes_an_unfinished_run(
+    bucket: str, claim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim.write_text(CLAIM.replace("train.steps = 3", "train = { steps = 8, save_every = 2 }"))
+    url, original, steps = f"{bucket}/studies", Trainer._advance, list[int]()
+
+    def advance(trainer: Trainer) -> None:
+        if trainer.state.step == 5:
+            raise KeyboardInterrupt
+        original(trainer)
+
+    def counted(trainer: Trainer) -> None:
+        steps.append(trainer.state.step)
+        original(trainer)
+
+    monkeypatch.setattr("albertine.study.execution.are_parallel", lambda _: False)
+    monkeypatch.setattr(Trainer, "_advance", advance)
+    assert study(claim, url) == 130
+    lose_machine(url)
+    monkeypatch.setattr(Trainer, "_advance", counted)
+    assert study(claim, url) == 0
+    assert steps == [*range(4, 8), *range(8), *range(8), *range(8)]
+
+
+def test_reports_changed_on_either_side_are_kept(bucket: str, claim: Path) -> None:
+    url = f"{bucket}/studies"
+    assert study(claim, url) == 0
+    report = work_folder(url) / "claims" / "order.smoke.json"
+    original = report.read_bytes()
+    report.write_bytes(b"changed here")
+    with restored_studies(Path(url)):
+        assert report.read_bytes() == b"changed here"  # as after a failed upload
+    report.write_bytes(original)
+    elsewhere = download_folder(url)
+    (elsewhere / "claims" / "order.smoke.json").write_bytes(b"changed there")
+    manifest = read_folder_manifest(url)
+    upload_files(
+        {name: elsewhere / name for name in (manifest.files if manifest else ())},
+        url,
+        manifest,
+        writer="other",
+    )
+    with restored_studies(Path(url)):
+        assert report.read_bytes() == b"changed there"
+
+
 def test_other_folders_and_removed_studies_are_refused(
     bucket: str, claim: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,24 +175,20 @@ def test_other_folders_and_removed_studies_are_refused(
 
 
 CHECKPOINT = "runs/a/model/checkpoints/step-0000000{}/state.json"
+TRAINED, PROBED, SCORED = (f"runs/a/results/{name}.json" for name in ("training", "probe-1", "sst-2"))
 
 
 @pytest.mark.parametrize(
-    ("local", "uploaded", "is_behind"),
+    ("local", "uploaded", "wanted"),
     [
-        ([], ["runs/a/run.json", CHECKPOINT.format(1)], True),
-        ([CHECKPOINT.format(1)], [CHECKPOINT.format(2)], True),
-        ([CHECKPOINT.format(2)], [CHECKPOINT.format(1)], False),
-        (
-            ["runs/a/results/training.json"],
-            [CHECKPOINT.format(9)],
-            False,
-        ),  # finished, and its checkpoints removed
-        ([CHECKPOINT.format(9)], ["runs/a/results/training.json"], True),
-        (["runs/a/results/x.json"], ["runs/a/results/x.json", "runs/a/run.json"], False),
+        ([], ["runs/a/run.json", CHECKPOINT.format(1)], ["runs/a"]),
+        ([CHECKPOINT.format(1)], [CHECKPOINT.format(2)], ["runs/a"]),
+        ([CHECKPOINT.format(2)], [CHECKPOINT.format(1)], []),
+        ([TRAINED], [CHECKPOINT.format(9)], []),  # finished, and its checkpoints removed
+        ([CHECKPOINT.format(9)], [TRAINED], ["runs/a"]),
+        ([TRAINED, PROBED], [TRAINED, SCORED], [SCORED]),
+        ([CHECKPOINT.format(1).replace("runs/a", "runs/b")], [CHECKPOINT.format(1)], ["runs/a"]),
     ],
 )
-def test_the_more_advanced_run_wins(
-    local: Collection[str], uploaded: Collection[str], is_behind: bool
-) -> None:
-    assert _is_behind(local, uploaded) == is_behind
+def test_what_is_further_is_downloaded(local: list[str], uploaded: list[str], wanted: list[str]) -> None:
+    assert _newer_parts("runs/a", local, uploaded) == wanted

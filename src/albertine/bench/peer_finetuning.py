@@ -9,7 +9,7 @@ from torch import Tensor
 
 from albertine.bench.peer_pretraining import reset_environment
 from albertine.bench.settings import FinetuneBenchSettings
-from albertine.device import default_micro_batch_tokens, synchronized_time
+from albertine.device import synchronized_time
 from albertine.finetune.finetuning import epoch_order
 from albertine.finetune.prepare import FinetuneData
 from albertine.interop.tensor_names import checkpoint_family
@@ -19,6 +19,7 @@ from albertine.tasks.registry import create_task_type
 from albertine.tasks.sequences import EncodedExample, TaskSample, strip_from_samples
 from albertine.tasks.types.task_type import SampleScores
 from albertine.train.bert_adam import make_bert_adam
+from albertine.train.micro_batch import training_micro_batch_tokens
 from albertine.train.schedule import LearningRateSchedule
 
 _MODEL_CLASSES = {
@@ -148,7 +149,9 @@ class PeerFinetuning:
         """Yield micro-batches of at most as many tokens as Albertine's, padding included."""
         micro_batch: list[TaskSample] = []
         longest = 0
-        max_tokens = default_micro_batch_tokens(self._device)
+        max_tokens = training_micro_batch_tokens(
+            self._settings.train, self._prepared.model_settings, self._device
+        )
         for sample in samples:
             length = max(map(len, sample.ids))
             if (

@@ -39,7 +39,7 @@ def study(
     from albertine.study import display
     from albertine.study import study as studies
     from albertine.study.catalog import claims_for, find_claim
-    from albertine.study.mirrored_studies import restored_studies
+    from albertine.study.mirrored_studies import downloaded_reports
 
     resolved_settings = options.read_settings(StudySettings)
     if claims and all_claims:
@@ -48,8 +48,7 @@ def study(
     if all_claims:
         chosen = claims_for(resolved_settings.scale)
     if not chosen:
-        with restored_studies(out) as folder:
-            display.show_claims(folder, as_json=json)
+        display.show_claims(downloaded_reports(out), as_json=json)
     elif print_plan:
         display.show_plans(studies.plan_studies(chosen, out, resolved_settings), as_json=json)
     else:

@@ -41,7 +41,7 @@ def rotate(values: Tensor, rotation: Rotation, width: int, parts: int) -> Tensor
         width: width of each matrix.
         parts: how many of them, from the first on, are turned.
     """
-    turned: Tensor = _Rotate.apply(values, *rotation, width * parts)  # type: ignore[no-untyped-call]
+    turned: Tensor = _Rotate.apply(values, *rotation, width * parts, 1)  # type: ignore[no-untyped-call]
     return turned
 
 
@@ -49,15 +49,16 @@ class _Rotate(torch.autograd.Function):
     """Keeps only the rotation for the backward pass, which turns the gradient back."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, cos: Tensor, sin: Tensor, columns: int) -> Tensor:
+    def forward(ctx: Any, values: Tensor, cos: Tensor, sin: Tensor, columns: int, direction: int) -> Tensor:
         ctx.save_for_backward(cos, sin)
-        ctx.columns = columns
-        return _turned(values, cos, sin, columns, direction=1)
+        ctx.columns, ctx.direction = columns, direction
+        return _turned(values, cos, sin, columns, direction)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         cos, sin = ctx.saved_tensors
-        return _turned(gradient, cos, sin, ctx.columns, direction=-1), None, None, None
+        turned_back = _Rotate.apply(gradient, cos, sin, ctx.columns, -ctx.direction)  # type: ignore[no-untyped-call]
+        return turned_back, None, None, None, None
 
 
 def _turned(values: Tensor, cos: Tensor, sin: Tensor, columns: int, direction: int) -> Tensor:
@@ -69,8 +70,11 @@ def _turned(values: Tensor, cos: Tensor, sin: Tensor, columns: int, direction: i
     cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
     result = torch.empty_like(values)
     turned_first, turned_second = result[..., :columns].view(*halves.shape).unbind(-2)
-    # Each operation writes into the result: they take as long as their memory traffic.
-    torch.mul(first, cos, out=turned_first).addcmul_(second, sin, value=-direction)
-    torch.mul(second, cos, out=turned_second).addcmul_(first, sin, value=direction)
+    if torch.compiler.is_compiling():  # the compiler fuses these, and cannot trace the others
+        turned_first.copy_(first * cos - second * sin * direction)
+        turned_second.copy_(second * cos + first * sin * direction)
+    else:  # they are limited by the bandwidth of the memory, so each writes into the result
+        torch.mul(first, cos, out=turned_first).addcmul_(second, sin, value=-direction)
+        torch.mul(second, cos, out=turned_second).addcmul_(first, sin, value=direction)
     result[..., columns:] = values[..., columns:]
     return result

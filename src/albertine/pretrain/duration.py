@@ -1,15 +1,20 @@
 """The number of steps of a pre-training run whose length is given in minutes; see `train.duration`."""
 
 import math
+import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from albertine import progress
+from albertine.corpus.batches import collate
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.dataset import PretrainDataset
+from albertine.corpus.settings import ObjectiveSettings
 from albertine.model.model import Model
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.curriculum import CURRICULUM_KEYS
@@ -54,19 +59,19 @@ def with_measured_steps(
         return replace(settings, train=_with_steps(train, steps))
 
     def seconds_per_token(batch_tokens: int) -> float:
-        trial = _trial_settings(settings, batch_tokens, distributed)
+        largest = _largest_trial(settings, init_settings, distributed)
+        trial = _trial_settings(settings, min(batch_tokens, largest))
         trial = resolved_settings(trial, corpus, init_settings, distributed.world_size)
         with TemporaryDirectory() as folder, progress.quiet_output():
             trainer = build_trainer(Path(folder), trial, corpus, init_model, distributed)
-            with closing(trainer):
-                seconds = _mean_seconds_per_token(trainer, trial, distributed)
+            seconds = _mean_seconds_per_token(trainer, trial, corpus, settings.workers, distributed)
         return float(distributed.broadcast(seconds))
 
     token_seconds = seconds_per_token(train.batch_tokens or DEFAULT_MAX_BATCH_TOKENS)
     if not train.batch_tokens:
         batch_tokens = fitting_batch_tokens(settings, 60 * minutes / token_seconds, distributed.world_size)
         train = replace(train, batch_tokens=batch_tokens)
-        if batch_tokens < min(DEFAULT_MAX_BATCH_TOKENS, _largest_trial(settings, distributed)):
+        if batch_tokens < min(DEFAULT_MAX_BATCH_TOKENS, _largest_trial(settings, init_settings, distributed)):
             # A token of a smaller batch can take longer.
             token_seconds = seconds_per_token(batch_tokens)
     return replace(settings, train=_with_steps(train, _steps_that_fit(minutes, train, token_seconds)))
@@ -82,27 +87,52 @@ def _with_steps(train: PretrainTrainSettings, steps: int) -> PretrainTrainSettin
     return train if train.evaluate_every else replace(train, evaluate_every=every)
 
 
-def _trial_settings(
-    settings: PretrainSettings, batch_tokens: int, distributed: Distributed
-) -> PretrainSettings:
-    """Return the settings of a trial, whose steps have at most one micro-batch in each process."""
-    batch_tokens = min(batch_tokens, _largest_trial(settings, distributed))
+def _trial_settings(settings: PretrainSettings, batch_tokens: int) -> PretrainSettings:
+    """Return the settings of a trial."""
     train = replace(duration.trial_settings(settings.train), batch_tokens=batch_tokens)
-    return replace(settings, train=train)
+    return replace(settings, workers=0, train=train)
 
 
-def _largest_trial(settings: PretrainSettings, distributed: Distributed) -> int:
-    """Return the tokens of one micro-batch in each process."""
-    micro_batch_tokens = training_micro_batch_tokens(settings.train, settings.model, distributed.device)
+def _largest_trial(
+    settings: PretrainSettings, init_settings: ModelSettings | None, distributed: Distributed
+) -> int:
+    """Return the tokens of one micro-batch in each process, which is the most that a step of a trial has."""
+    model = init_settings or settings.model
+    micro_batch_tokens = training_micro_batch_tokens(settings.train, model, distributed.device)
     return max(micro_batch_tokens, settings.longest_sample()) * distributed.world_size
 
 
-def _mean_seconds_per_token(trainer: Trainer, trial: PretrainSettings, distributed: Distributed) -> float:
+def _mean_seconds_per_token(
+    trainer: Trainer, trial: PretrainSettings, corpus: Corpus, workers: int, distributed: Distributed
+) -> float:
     """Return the mean time of a token over the run, whose stages differ in depth, length or masking."""
-    return sum(
-        share * duration.seconds_per_token(trainer, math.ceil(start * trial.train.steps), distributed)
-        for start, share in _stages(trial)
-    )
+    mean = 0.0
+    for start, share in _stages(trial):
+        step = math.ceil(start * trial.train.steps)
+        seconds = duration.seconds_per_token(trainer, step, distributed)
+        if workers and distributed.device.type == "cuda":  # on a CPU, they would share its cores
+            drawing = _drawing_seconds_per_token(corpus, trial.objective_at(step), trial.train.batch_tokens)
+            seconds = seconds_beside_workers(seconds, drawing, workers)
+        mean += share * seconds
+    return mean
+
+
+def seconds_beside_workers(seconds: float, drawing_seconds: float, workers: int) -> float:
+    """Return the time of a token in a step whose samples other processes draw meanwhile.
+
+    Args:
+        seconds: time of a token in a step that draws its own samples.
+        drawing_seconds: the part of it that draws.
+        workers: number of the other processes.
+    """
+    return max(seconds - drawing_seconds, drawing_seconds / workers)
+
+
+def _drawing_seconds_per_token(corpus: Corpus, objective: ObjectiveSettings, tokens: int) -> float:
+    dataset, count = PretrainDataset(corpus, objective), max(1, tokens // objective.max_length)
+    started = time.perf_counter()
+    batch = collate(dataset.draw(np.arange(count)), count)
+    return (time.perf_counter() - started) / len(batch.strip.tokens)
 
 
 def _stages(settings: PretrainSettings) -> Iterator[tuple[float, float]]:

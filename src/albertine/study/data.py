@@ -65,7 +65,7 @@ class StudyData:
 
     @property
     def corpus_checksum(self) -> str:
-        """Checksum of samples and tokenizer, wherever they lie; empty before the corpus is built."""
+        """Checksum of the content of corpus and tokenizer; empty before the corpus is built."""
         if not self.is_built:
             return ""
         manifest = read_manifest(self.corpus)

@@ -1,26 +1,43 @@
-"""A folder of studies on object storage: it works in a local folder, which is uploaded as it grows.
+"""A folder of studies on object storage: the command works in a local folder and uploads what it finishes.
 
-Runs and reports that are only there are downloaded first, so machines can take turns with the claims of one
+Runs and reports that only the URL has are downloaded first, so machines can take turns with the claims of one
 folder. The data is not uploaded: it is built again from its seeds or the user's text.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from albertine import progress
 from albertine.atomic import remove_path
 from albertine.checksums import file_checksum
 from albertine.errors import InputError
-from albertine.storage.cache import download_files, locked_path, work_folder
-from albertine.storage.folder_manifest import FileEntry, FolderManifest, read_folder_manifest
+from albertine.input_files import read_json_object
+from albertine.storage.cache import download_files, download_folder, locked_path, work_folder
+from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
 from albertine.storage.upload import refuse_existing_url
 from albertine.storage.urls import storage_url
 from albertine.study.data import DATA_FOLDER
-from albertine.study.study_run import RESULTS_FOLDER, RUNS_FOLDER
-from albertine.train.mirrored_run import kept_uploaded, newest_steps, run_files, uploaded_file
+from albertine.study.equal_time import TIMINGS_FOLDER
+from albertine.study.study_run import RESULTS_FOLDER, RUNS_FOLDER, TRAINING
+from albertine.study.summary import CLAIMS_FOLDER
+from albertine.train.mirrored_run import (
+    CHECKPOINTS,
+    kept_uploaded,
+    make_run_locks,
+    mark_uploaded,
+    newest_steps,
+    run_files,
+    uploaded_file,
+)
 
 LOCK_FILE = "study.lock"
+_WATCHED = (
+    f"{RUNS_FOLDER}/{CHECKPOINTS}",
+    f"{RUNS_FOLDER}/*/{RESULTS_FOLDER}/*",
+    f"{TIMINGS_FOLDER}/*",
+    f"{CLAIMS_FOLDER}/*",
+)
 
 
 @contextmanager
@@ -32,15 +49,15 @@ def mirrored_studies(out: Path) -> Iterator[Path]:
         return
     folder = work_folder(url)
     with locked_path(folder, url):
-        _restore(folder, url)
-        progress.print_message(f"{url}: the studies work in {folder}, and are uploaded as they grow")
-        with kept_uploaded(folder, url, without=DATA_FOLDER):
+        manifest = _restore(folder, url)
+        progress.print_message(f"{url}: the studies work in {folder}, and their results are uploaded")
+        with kept_uploaded(folder, url, manifest, watched=_WATCHED, without=DATA_FOLDER):
             yield folder
 
 
 @contextmanager
 def restored_studies(out: Path) -> Iterator[Path]:
-    """Yield the local folder of all studies, to read; if `out` is a URL, restore them first."""
+    """Yield the local folder of all studies; for a URL, restore them first."""
     url = storage_url(out)
     if url is None:
         yield out
@@ -51,8 +68,16 @@ def restored_studies(out: Path) -> Iterator[Path]:
         yield folder
 
 
-def _restore(folder: Path, url: str) -> None:
-    """Download the runs that are more advanced at a URL, and the other files that differ."""
+def downloaded_reports(out: Path) -> Path:
+    """Return a local folder with the reports of all studies, and perhaps more; none may exist yet."""
+    url = storage_url(out)
+    if url is None or read_folder_manifest(url) is None:
+        return out
+    return download_folder(url, lambda name: name.startswith(f"{CLAIMS_FOLDER}/"))
+
+
+def _restore(folder: Path, url: str) -> FolderManifest | None:
+    """Download what is newer at a URL; return the manifest there, or None if there are no studies yet."""
     manifest = read_folder_manifest(url)
     if manifest is None:
         refuse_existing_url(url)
@@ -61,57 +86,70 @@ def _restore(folder: Path, url: str) -> None:
                 f"{url}: the studies are no longer there, but their local copy is in {folder}; remove the "
                 "copy to start new ones, or name another --out"
             )
-        return
+        return None
     if LOCK_FILE not in manifest.files:
         raise InputError(f"{url}: exists already and holds no studies; name another URL")
-    local_names = run_files(folder)
-    for part, names in _parts(manifest.files).items():
-        own_names = [name for name in local_names if _part(name) == part]
-        is_run = part.startswith(f"{RUNS_FOLDER}/")
-        if _is_behind(own_names, names) if is_run else _differs(folder / part, manifest.files[part]):
-            _download(folder, part, url, FolderManifest({name: manifest.files[name] for name in names}))
+    local, synchronized = run_files(folder), _synchronized_checksums(folder)
+    runs, files = _by_run(manifest.files)
+    for run, names in runs.items():
+        for path in _newer_parts(run, local, names):
+            _download(folder, path, url, manifest)
+    for name in files:
+        checksum = file_checksum(local[name]) if name in local else None
+        if checksum in (None, synchronized.get(name)) and checksum != manifest.files[name].sha256:
+            _download(folder, name, url, manifest)  # it has not changed here
+    mark_uploaded(folder, manifest)
+    return manifest
 
 
-def _part(name: str) -> str:
-    """Return what is restored as a whole: the folder of a run, or a single file."""
-    folders = name.split("/")
-    return "/".join(folders[:2]) if folders[0] == RUNS_FOLDER else name
+def _synchronized_checksums(folder: Path) -> dict[str, str]:
+    """Return the checksum of each file when it was uploaded or downloaded last."""
+    file = uploaded_file(folder)
+    values = read_json_object(file, "remove it") if file.exists() and file.stat().st_size else {}
+    return {name: str(checksum) for name, checksum in values.items()}
 
 
-def _parts(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the files of each part."""
-    parts: dict[str, list[str]] = {}
+def _by_run(names: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the files of each run by its folder, and the other files."""
+    runs: dict[str, list[str]] = {}
+    others = []
     for name in names:
-        parts.setdefault(_part(name), []).append(name)
-    return parts
+        first, _, rest = name.partition("/")
+        if first == RUNS_FOLDER:
+            runs.setdefault(f"{first}/{rest.partition('/')[0]}", []).append(name)
+        else:
+            others.append(name)
+    return runs, others
 
 
-def _is_behind(local_names: Collection[str], names: Collection[str]) -> bool:
-    """Return whether the uploaded files of a run have results or steps that the local ones lack."""
-    local_results, results = _results(local_names), _results(names)
-    if results != local_results:
-        return not results <= local_results
-    local_steps = newest_steps(local_names)
-    return any(local_steps.get(run, -1) < step for run, step in newest_steps(names).items())
+def _newer_parts(run: str, local: Iterable[str], uploaded: Iterable[str]) -> list[str]:
+    """Return which files of an uploaded run are further than the local ones, or its folder."""
+    results = f"{run}/{RESULTS_FOLDER}/"
+    local = [name for name in local if name.startswith(f"{run}/")]
+    local_results, uploaded_results = (
+        {name for name in names if name.startswith(results)} for names in (local, uploaded)
+    )
+    trained = f"{results}{TRAINING}.json"
+    if trained in local_results:
+        return sorted(uploaded_results - local_results)
+    local_steps = newest_steps(local)
+    is_further = any(local_steps.get(key, -1) < step for key, step in newest_steps(uploaded).items())
+    return [run] if is_further or trained in uploaded_results else []
 
 
-def _results(names: Iterable[str]) -> set[str]:
-    return {name for name in names if PurePosixPath(name).parent.name == RESULTS_FOLDER}
-
-
-def _differs(path: Path, entry: FileEntry) -> bool:
-    return not path.is_file() or file_checksum(path) != entry.sha256
-
-
-def _download(folder: Path, part: str, url: str, manifest: FolderManifest) -> None:
-    """Replace a part by the uploaded one."""
+def _download(folder: Path, path: str, url: str, manifest: FolderManifest) -> None:
+    """Replace a file, or a folder with all its files, by the uploaded one."""
+    files = {
+        name: entry for name, entry in manifest.files.items() if name == path or name.startswith(f"{path}/")
+    }
     downloaded = folder.with_name(f"{folder.name}.download")
     if downloaded.exists():
         remove_path(downloaded)  # of a call that was killed
-    download_files(url, manifest, downloaded)
-    target = folder / part
+    download_files(url, FolderManifest(files), downloaded)
+    make_run_locks(downloaded, files)
+    target = folder / path
     if target.exists():
         remove_path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    (downloaded / part).rename(target)
+    (downloaded / path).rename(target)
     remove_path(downloaded)

@@ -48,6 +48,7 @@ from albertine.train.parallel_runs import last_step
 from albertine.train.run_folder import has_checkpoints
 
 RUNS_FOLDER, RESULTS_FOLDER = "runs", "results"
+TRAINING = "training"  # name of the first result of a run
 # Raise it if the same settings give other results, such as after a change of a measure.
 RESULTS_VERSION = 1
 _SOURCES_WITH_GAPS = ("probe", "layers")  # sources of measures that some texts or models do not give
@@ -171,14 +172,14 @@ class StudyRun:
         """Why the run failed; None if it did not, or has not been run."""
         if self.start is not None and self.start.failure is not None:
             return f"{self.start.name}, where it starts, has failed"
-        training = self._stored("training")
+        training = self._stored(TRAINING)
         return None if training is None else training.failure
 
     @property
     def is_trained(self) -> bool:
         """Whether the training is finished or has failed, also that of the run it starts from."""
         has_start = self.start is None or self.start.is_trained
-        return self.failure is not None or (has_start and self._stored("training") is not None)
+        return self.failure is not None or (has_start and self._stored(TRAINING) is not None)
 
     def _stored(self, name: str) -> PartResult | None:
         """Return the result of a part; None if it is not finished, or if the file lacks a sensible number."""
@@ -197,12 +198,12 @@ class StudyRun:
         """Return the measures that a part gives."""
         tasks = [task for task in self.protocol.tasks if self._task_part(task) == name]
         source = name.partition("-")[0]
-        sources = ("size", "training") if source == "training" else (source,)
+        sources = ("size", "training") if source == TRAINING else (source,)
         return tasks or [one for one, measure in MEASURES.items() if measure.source in sources]
 
     def _parts(self, measures: Collection[str]) -> dict[str, PartFunction]:
         """Return the parts that the measures need, by name, with the functions that compute them."""
-        parts: dict[str, PartFunction] = {"training": self._train}
+        parts: dict[str, PartFunction] = {TRAINING: self._train}
         sources = {MEASURES[name].source for name in measures}
         if "probe" in sources:
             parts[f"probe-{self.protocol.probe_tokens}"] = self._probe
@@ -312,7 +313,7 @@ class StudyRun:
 
     def cost_of_start(self, name: str) -> float:
         """Return "flops", "seconds" or "tokens" of the training of the runs that this one starts from."""
-        training = None if self.start is None else self.start._stored("training")
+        training = None if self.start is None else self.start._stored(TRAINING)
         if self.start is None or training is None:
             return 0.0
         return (training.values.get(name) or 0.0) + self.start.cost_of_start(name)

@@ -30,7 +30,8 @@ def fitting_micro_batch_tokens(
     """Return the largest power of two of tokens whose activations leave a GPU enough of its memory.
 
     Large micro-batches keep a GPU busy: Python starts an operation in the same time for few tokens as for
-    many (docs/records/first-gpu.md).
+    many (docs/records/first-gpu.md). The estimate has 15% of the tokens predicted, once; a head that reads
+    several depths or more tokens takes more.
     """
     tokens = _LARGEST
     while (

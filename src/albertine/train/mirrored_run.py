@@ -5,6 +5,8 @@ a complete checkpoint to resume from. A failed upload is repeated while training
 folder stays, so a lost connection loses nothing.
 """
 
+import itertools
+import json
 import os
 import re
 import threading
@@ -15,7 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from albertine import progress
-from albertine.atomic import atomic_folder, remove_path
+from albertine.atomic import atomic_file, atomic_folder, remove_path
 from albertine.errors import InputError, RunStopped, WorkError
 from albertine.file_lock import file_lock
 from albertine.storage.cache import download_files, waiting_lock, work_folder
@@ -27,6 +29,7 @@ from albertine.train.run_folder import SETTINGS_FILE
 
 _LOCK_FILE = "run.lock"
 _CHECKPOINT = re.compile(rf"(.*)\b{CHECKPOINTS_FOLDER}/step-(\d+)[.\d]*/{re.escape(STATE_FILE)}")
+CHECKPOINTS = f"**/{CHECKPOINTS_FOLDER}/step-*/{STATE_FILE}"
 _POLL_SECONDS = 0.5
 _MAX_PAUSE = 60.0  # seconds before a failed upload is repeated
 _LAST_ATTEMPTS = 4  # at the end of a run
@@ -42,29 +45,38 @@ def mirrored_run(out: Path) -> Iterator[Path]:
     if url is None:
         yield out
         return
-    run = restored_run(out)
+    run, manifest = _restored(url)
     if os.environ.get("RANK", "0") != "0":
         yield run
         return
     busy = f"{url}: another process is training there; wait for it, or name another URL"
     with file_lock(run.with_name(f"{run.name}.lock"), busy):
         progress.print_message(f"{url}: the run works in {run}, and is uploaded after each checkpoint")
-        with kept_uploaded(run, url):
+        with kept_uploaded(run, url, manifest):
             yield run
 
 
 @contextmanager
-def kept_uploaded(folder: Path, url: str, *, without: str | None = None) -> Iterator[None]:
-    """Upload a folder of runs after each checkpoint and at the end of the block.
+def kept_uploaded(
+    folder: Path,
+    url: str,
+    former: FolderManifest | None,
+    *,
+    watched: tuple[str, ...] = (CHECKPOINTS,),
+    without: str | None = None,
+) -> Iterator[None]:
+    """Upload a folder of runs whenever it has more results, and at the end of the block.
 
     Raises `WorkError` at the end if the last upload failed.
 
     Args:
         folder: the folder, which no other process may upload.
         url: where to.
-        without: name of a part of the folder that is not uploaded.
+        former: manifest of the uploaded version that the folder goes on from; None if there is none.
+        watched: patterns of files whose changes start an upload.
+        without: name of a folder in it that is not uploaded.
     """
-    mirror = _Mirror(folder, url, without)
+    mirror = _Mirror(folder, url, former, watched, without)
     try:
         yield
     except BaseException as error:
@@ -83,8 +95,11 @@ def kept_uploaded(folder: Path, url: str, *, without: str | None = None) -> Iter
 def restored_run(out: Path) -> Path:
     """Return the local folder of a run; for a URL, download the run unless the local one is as advanced."""
     url = storage_url(out)
-    if url is None:
-        return out
+    return out if url is None else _restored(url)[0]
+
+
+def _restored(url: str) -> tuple[Path, FolderManifest | None]:
+    """Return the local folder of a run at a URL, and the manifest of the uploaded run."""
     run = work_folder(url)
     run.parent.mkdir(parents=True, exist_ok=True)
     with waiting_lock(run.with_name(f"{run.name}.restore")):  # other ranks of this machine restore it, too
@@ -97,13 +112,13 @@ def restored_run(out: Path) -> Path:
                     f"{url}: the run is no longer there, but its local copy is in {run}; remove the copy to "
                     "start a new run, or name another --out"
                 )
-            return run
+            return run, None
         steps = newest_steps(manifest.files)
         if not any(_is_settings(name) for name in manifest.files):
             raise InputError(f"{url}: exists already and is not a run; name another URL or remove it")
         if any(local_steps.get(name, -1) < step for name, step in steps.items()):
             _replace(run, url, manifest)
-        return run
+        return run, manifest
 
 
 def _replace(run: Path, url: str, manifest: FolderManifest) -> None:
@@ -113,15 +128,29 @@ def _replace(run: Path, url: str, manifest: FolderManifest) -> None:
             remove_path(run)
     with atomic_folder(run) as partial:
         download_files(url, manifest, partial)
-        for name in filter(_is_settings, manifest.files):  # by its lock, a run folder is known
-            folder = (partial / name).parent / CHECKPOINTS_FOLDER
-            folder.mkdir(exist_ok=True)
-            (folder / _LOCK_FILE).touch()
-    uploaded_file(run).touch()
+        make_run_locks(partial, manifest.files)
+    mark_uploaded(run, manifest)
+
+
+def make_run_locks(folder: Path, names: Iterable[str]) -> None:
+    """Make the lock of each run among downloaded files, by which its folder is known."""
+    for name in filter(_is_settings, names):
+        checkpoints = (folder / name).parent / CHECKPOINTS_FOLDER
+        checkpoints.mkdir(exist_ok=True)
+        (checkpoints / _LOCK_FILE).touch()
+
+
+def mark_uploaded(run: Path, manifest: FolderManifest) -> None:
+    """Store beside a local folder which version of it is on object storage."""
+    with atomic_file(uploaded_file(run)) as file:
+        file.write_text(json.dumps({name: entry.sha256 for name, entry in manifest.files.items()}))
 
 
 def uploaded_file(run: Path) -> Path:
-    """Return the file, beside a local run, that shows that the run has been on object storage."""
+    """Return the file, beside a local folder, that shows that it has been on object storage.
+
+    It has the checksum of each file, as it was uploaded or downloaded last.
+    """
     return run.with_name(f"{run.name}.uploaded")
 
 
@@ -152,11 +181,17 @@ def run_files(run: Path) -> dict[str, Path]:
 class _Mirror:
     """Uploads a run in a thread, whenever its checkpoints have changed."""
 
-    def __init__(self, run: Path, url: str, without: str | None = None):
-        """Start the thread; `without` is a part of the folder that is not uploaded."""
+    def __init__(
+        self,
+        run: Path,
+        url: str,
+        former: FolderManifest | None,
+        watched: tuple[str, ...] = (CHECKPOINTS,),
+        without: str | None = None,
+    ):
+        """Start the thread; see `kept_uploaded`."""
         self._run, self._url, self._writer = run, url, uuid4().hex
-        self._without = without
-        self._manifest = read_folder_manifest(url)
+        self._manifest, self._watched, self._without = former, watched, without
         self._known_writers = {self._writer, self._manifest.writer if self._manifest else ""}
         self._uploaded_state: object = None
         self._failures, self._stopping = 0, threading.Event()
@@ -195,9 +230,9 @@ class _Mirror:
         return {name: path for name, path in files.items() if name.split("/")[0] != self._without}
 
     def _checkpoint_state(self) -> list[tuple[str, int]]:
-        """Return what changes when a checkpoint is written or removed."""
+        """Return what changes when a checkpoint, or another watched file, is written or removed."""
         while True:
-            files = self._run.rglob(f"{CHECKPOINTS_FOLDER}/step-*/{STATE_FILE}")
+            files = itertools.chain.from_iterable(self._run.glob(pattern) for pattern in self._watched)
             with suppress(FileNotFoundError):  # a checkpoint was removed meanwhile; look again
                 return sorted((str(file), file.stat().st_mtime_ns) for file in files)
 
@@ -212,7 +247,7 @@ class _Mirror:
             if not self._files():  # the command ended before there was a run
                 return None
             self._manifest = self._upload_files(found)
-            uploaded_file(self._run).touch()
+            mark_uploaded(self._run, self._manifest)
         except (InputError, OSError) as error:
             return str(error)
         return None

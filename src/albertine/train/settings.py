@@ -35,7 +35,8 @@ class TrainerSettings(Settings):
     micro_batch_tokens: int | None = setting(
         None,
         "Maximum tokens per micro-batch; gradients are accumulated over micro-batches. "
-        "By default 4,096 on a CPU, and on a GPU what fits into its memory, at most 131,072.",
+        "By default 4,096 on a CPU, and on a GPU the largest power of two, up to 131,072, whose "
+        "activations take at most 40% of the memory.",
         minimum=8,
         maximum=1_000_000_000,
     )

@@ -138,13 +138,9 @@ class Trainer:
             except ShutdownRequested:
                 self._save_and_stop()
             finally:
-                self.close()
+                self._trainable.close()
             self._checkpointing.save(self.state)
             self.recorder.checkpoints.wait_or_raise()  # a thread writes the checkpoint
-
-    def close(self) -> None:
-        """Stop the processes that prepare samples."""
-        self._trainable.close()
 
     def time_step(self, step: int) -> float:
         """Take a step like that number `step` of the run, and return its tokens per second.
