@@ -91,7 +91,7 @@ def test_only_items_with_a_response_count_as_truncated(models: dict[str, Path]) 
         samples = read_metrics(client, lambda samples: value(samples, "truncated_items_total") >= 3)
         assert value(samples, "truncated_items_total") == 3
     first, *others = other_lines(log.getvalue())
-    assert first.startswith("an item is too long for the model and was truncated; its response has")
+    assert first.startswith("an item is too long for the model and was truncated; shorten or divide")
     assert others == []
 
 

@@ -187,7 +187,7 @@ def test_response_to_a_truncated_item_says_so(models: dict[str, Path]) -> None:
             assert status == 200
             assert [response.get("truncated_tokens") for response in responses] == [None, num_tokens + 2 - 64]
     (message,) = other_lines(log.getvalue())
-    assert message.endswith("later truncated items are only counted")
+    assert message.endswith("later ones are only counted, in albertine_truncated_items_total")
 
 
 def test_full_queue_is_503_and_internal_error_is_500(

@@ -63,7 +63,7 @@ def test_safe_names_stay_in_their_folder(name: str) -> None:
     [
         "compare a b --out s3://b/x.html",
         "report x --out hf://a/b.html",
-        "study table-5 --out s3://b/x",
+        "report-card x --out s3://b/x",
         "ensemble a b --data y --save gs://b/x",
         "demo --out s3://b/x",
     ],
