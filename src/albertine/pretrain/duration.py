@@ -111,7 +111,8 @@ def _mean_seconds_per_token(
         step = math.ceil(start * trial.train.steps)
         seconds = duration.seconds_per_token(trainer, step, distributed)
         if workers and distributed.device.type == "cuda":  # on a CPU, they would share its cores
-            drawing = _drawing_seconds_per_token(corpus, trial.objective_at(step), trial.train.batch_tokens)
+            objective, tokens = trial.objective_at(step), trial.train.batch_tokens // distributed.world_size
+            drawing = _drawing_seconds_per_token(corpus, objective, tokens) / distributed.world_size
             seconds = seconds_beside_workers(seconds, drawing, workers)
         mean += share * seconds
     return mean
