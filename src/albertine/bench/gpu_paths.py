@@ -111,6 +111,8 @@ class PathResult:
         tolerance: largest error that is accepted.
         ms: median milliseconds of a run; None for a failure.
         tokens_per_second: tokens per second; None for a failure, and where no tokens are computed.
+        started_ms: median milliseconds until Python has started all operations of a run; if it is near `ms`, the
+            GPU waits for Python. None for a failure.
         peak_bytes: peak memory of the GPU, or of the process on a CPU; None for a failure.
         failure: what failed, in one line; empty if nothing did.
     """
@@ -121,6 +123,7 @@ class PathResult:
     tolerance: float
     ms: float | None = None
     tokens_per_second: float | None = None
+    started_ms: float | None = None
     peak_bytes: int | None = None
     failure: str = ""
 
@@ -132,11 +135,11 @@ def run_path(job: PathJob) -> PathResult:
         error = _check(job)
         if not error <= path.tolerance:  # NaN is not
             raise WorkError(f"relative error {error:.2g} is larger than {path.tolerance:g}")
-        ms, peak_bytes = _measure(job)
+        ms, started_ms, peak_bytes = _measure(job)
     except Exception as failure:  # whatever a driver or a compiler raises is a result
         return PathResult(path.name, path.precision, error, path.tolerance, failure=_one_line(failure))
     rate = None if path.work == "optimizer" else 1000 * sum(job.lengths) / ms
-    return PathResult(path.name, path.precision, error, path.tolerance, ms, rate, peak_bytes)
+    return PathResult(path.name, path.precision, error, path.tolerance, ms, rate, started_ms, peak_bytes)
 
 
 def _one_line(error: Exception) -> str:
@@ -208,8 +211,8 @@ def _updates(job: PathJob, device: str) -> list[Tensor]:
     return [parameter.detach() - old for old, parameter in zip(before, model.parameters(), strict=True)]
 
 
-def _measure(job: PathJob) -> tuple[float, int]:
-    """Return the median milliseconds of a run and the peak memory in bytes."""
+def _measure(job: PathJob) -> tuple[float, float, int]:
+    """Return the median milliseconds of a run and until its operations are started, and the peak memory."""
     device = torch.device(job.device)
     model = _random_model(job.model).to(device)
     model.configure(job.path.options)
@@ -219,12 +222,14 @@ def _measure(job: PathJob) -> tuple[float, int]:
     for _ in range(2):  # the first one compiles
         run()
     seconds: list[float] = []
+    until_started: list[float] = []
     deadline = time.monotonic() + job.seconds
     while len(seconds) < _MIN_RUNS or time.monotonic() < deadline:
         started = synchronized_time(device)
         run()
+        until_started.append(time.perf_counter() - started)
         seconds.append(synchronized_time(device) - started)
-    return 1000 * statistics.median(seconds), peak_memory(device)
+    return 1000 * statistics.median(seconds), 1000 * statistics.median(until_started), peak_memory(device)
 
 
 def _prepare_run(job: PathJob, model: Model) -> Callable[[], object]:

@@ -50,7 +50,7 @@ def _print_report(report: GpuReport, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("path", "precision"):
         table.add_column(title)
-    for title in ("error", "allowed", "ms", "tokens/s", "memory"):
+    for title in ("error", "allowed", "ms", "started", "tokens/s", "memory"):
         table.add_column(title, justify="right", no_wrap=True)
     for line in report.lines:
         table.add_row(
@@ -59,6 +59,7 @@ def _print_report(report: GpuReport, console: Console) -> None:
             "" if line.error is None else f"{line.error:.1e}",
             f"{line.tolerance:.0e}",
             "failed" if line.ms is None else f"{line.ms:,.1f}",
+            "" if line.started_ms is None else f"{line.started_ms:,.1f}",
             "" if line.tokens_per_second is None else f"{line.tokens_per_second:,.0f}",
             "" if line.peak_bytes is None else format_bytes(line.peak_bytes),
         )
