@@ -111,8 +111,8 @@ class PathResult:
         tolerance: largest error that is accepted.
         ms: median milliseconds of a run; None for a failure.
         tokens_per_second: tokens per second; None for a failure, and where no tokens are computed.
-        started_ms: median milliseconds until Python has started all operations of a run; if it is near `ms`, the
-            GPU waits for Python. None for a failure.
+        started_ms: median milliseconds until Python has started all operations of a run; if it is near
+            `ms`, the GPU waits for Python. None for a failure.
         peak_bytes: peak memory of the GPU, or of the process on a CPU; None for a failure.
         failure: what failed, in one line; empty if nothing did.
     """
