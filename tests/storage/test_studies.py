@@ -165,6 +165,8 @@ def test_other_folders_and_removed_studies_are_refused(
     for name in ("other", "plain"):
         assert study(claim, f"{bucket}/{name}") == 2
         assert "exists already" in capsys.readouterr().err
+    assert study(claim, "hf://owner/studies") == 2
+    assert "hf upload" in capsys.readouterr().err
     url = f"{bucket}/studies"
     assert study(claim, url) == 0
     for name in list_objects(url):

@@ -15,6 +15,7 @@ from albertine.errors import InputError
 from albertine.input_files import read_json_object
 from albertine.storage.cache import download_files, download_folder, locked_path, work_folder
 from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
+from albertine.storage.objects import check_can_write
 from albertine.storage.upload import refuse_existing_url
 from albertine.storage.urls import storage_url
 from albertine.study.data import DATA_FOLDER
@@ -47,6 +48,7 @@ def mirrored_studies(out: Path) -> Iterator[Path]:
     if url is None:
         yield out
         return
+    check_can_write(url)
     folder = work_folder(url)
     with locked_path(folder, url):
         manifest = _restore(folder, url)
