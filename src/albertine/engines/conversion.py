@@ -20,18 +20,25 @@ from albertine.settings.export import ExportFormat
 
 def check_convertible(model: Model, source: str = "this model") -> None:
     """Raise `InputError` if other libraries cannot run a model."""
-    if model.head_settings.co_matching:
-        raise InputError(
-            f"{source}: its co_matching head needs the places of question and option, which an export has no "
-            "input for; fine-tune without it"
-        )
-    if model.settings.depth_rule == "equilibrium":
-        raise InputError(f"{source}: depth_rule = equilibrium: its solver cannot be exported")
+    if obstacle := _obstacle(model):
+        raise InputError(f"{source}: {obstacle}")
 
 
 def is_convertible(model: Model) -> bool:
     """Return whether other libraries can run a model."""
-    return not (model.head_settings.co_matching or model.settings.depth_rule == "equilibrium")
+    return _obstacle(model) is None
+
+
+def _obstacle(model: Model) -> str | None:
+    """Return why other libraries cannot run a model; None if they can."""
+    if model.head_settings.co_matching:
+        return (
+            "its co_matching head needs the places of question and option, which an export has no input for; "
+            "fine-tune without it"
+        )
+    if model.settings.depth_rule == "equilibrium":
+        return "depth_rule = equilibrium: its solver cannot be exported"
+    return None
 
 
 def check_steps(model: Model, source: str | Path, option: str) -> None:

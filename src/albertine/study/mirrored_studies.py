@@ -16,7 +16,6 @@ from albertine.input_files import read_json_object
 from albertine.storage.cache import download_files, download_folder, locked_path, work_folder
 from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
 from albertine.storage.objects import check_can_write
-from albertine.storage.upload import refuse_existing_url
 from albertine.storage.urls import storage_url
 from albertine.study.data import DATA_FOLDER
 from albertine.study.equal_time import TIMINGS_FOLDER
@@ -28,6 +27,7 @@ from albertine.train.mirrored_run import (
     make_run_locks,
     mark_uploaded,
     newest_steps,
+    refuse_removed,
     run_files,
     uploaded_file,
 )
@@ -82,12 +82,7 @@ def _restore(folder: Path, url: str) -> FolderManifest | None:
     """Download what is newer at a URL; return the manifest there, or None if there are no studies yet."""
     manifest = read_folder_manifest(url)
     if manifest is None:
-        refuse_existing_url(url)
-        if folder.exists() and uploaded_file(folder).exists():
-            raise InputError(
-                f"{url}: the studies are no longer there, but their local copy is in {folder}; remove the "
-                "copy to start new ones, or name another --out"
-            )
+        refuse_removed(url, folder)
         return None
     if LOCK_FILE not in manifest.files:
         raise InputError(f"{url}: exists already and holds no studies; name another URL")

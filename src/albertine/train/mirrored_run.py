@@ -106,12 +106,7 @@ def _restored(url: str) -> tuple[Path, FolderManifest | None]:
         manifest = read_folder_manifest(url)
         local_steps = newest_steps(run_files(run))
         if manifest is None:
-            refuse_existing_url(url)
-            if run.exists() and uploaded_file(run).exists():
-                raise InputError(
-                    f"{url}: the run is no longer there, but its local copy is in {run}; remove the copy to "
-                    "start a new run, or name another --out"
-                )
+            refuse_removed(url, run)
             return run, None
         steps = newest_steps(manifest.files)
         if not any(_is_settings(name) for name in manifest.files):
@@ -119,6 +114,16 @@ def _restored(url: str) -> tuple[Path, FolderManifest | None]:
         if any(local_steps.get(name, -1) < step for name, step in steps.items()):
             _replace(run, url, manifest)
         return run, manifest
+
+
+def refuse_removed(url: str, folder: Path) -> None:
+    """Raise `InputError` if a URL has other files, or had what the local folder has a copy of."""
+    refuse_existing_url(url)
+    if folder.exists() and uploaded_file(folder).exists():
+        raise InputError(
+            f"{url}: no longer there, but a local copy is in {folder}; remove the copy to start anew, or name "
+            "another --out"
+        )
 
 
 def _replace(run: Path, url: str, manifest: FolderManifest) -> None:
