@@ -121,8 +121,8 @@ def refuse_removed(url: str, folder: Path) -> None:
     refuse_existing_url(url)
     if folder.exists() and uploaded_file(folder).exists():
         raise InputError(
-            f"{url}: no longer there, but a local copy is in {folder}; remove the copy to start anew, or name "
-            "another --out"
+            f"{url}: no longer there, but a local copy is in {folder}; remove the copy to start anew, or "
+            "name another --out"
         )
 
 
