@@ -164,11 +164,10 @@ def test_int8_keeps_the_similarities(
 ) -> None:
     settings = ExportSettings(to=to, precision="int8", task="embed", data=str(sentences))
     result = export(checkpoint, tmp_path / "out", settings, force=True)
-    assert result.before is not None
-    assert result.after is not None
-    assert result.after.count == len(set(TEXTS[1:]))
-    assert 0.95 < result.after.score < 1
-    assert result.after.text in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert result.scores is not None
+    assert result.scores.after.count == len(set(TEXTS[1:]))
+    assert 0.95 < result.scores.after.score < 1
+    assert result.scores.after.text in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     actual, expected = (one @ one.T for one in (vectors(tmp_path / "out"), vectors(checkpoint)))
     assert not np.allclose(actual, expected, atol=1e-7)
     np.testing.assert_allclose(actual, expected, atol=0.05)

@@ -110,17 +110,16 @@ def test_int8_keeps_its_accuracy_and_says_so(
     to: ExportFormat, classifier: Path, data: Path, tmp_path: Path
 ) -> None:
     result = export(classifier, tmp_path / "out", int8_settings(to, data), force=True)
-    assert result.before is not None
-    assert result.after is not None
-    assert result.before.score == 1.0
+    assert result.scores is not None
+    assert result.scores.before.score == 1.0
     expected, actual = pipeline(classifier, precision="fp32")(TEXTS), pipeline(tmp_path / "out")(TEXTS)
     for before, after in zip(expected, actual, strict=True):
         changes = [abs(before["probabilities"][name] - after["probabilities"][name]) for name in LABELS]
         assert max(changes) < 0.02  # labels of this model are often nearly tied, so some change
     assert result.num_bytes < 0.5 * (classifier / "model.safetensors").stat().st_size + 400_000
     (evaluation,) = evaluate(tmp_path / "out", EvaluateSettings(data=str(data)))
-    assert evaluation.primary_metric == result.after.score
-    assert result.after.text in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert evaluation.primary_metric == result.scores.after.score
+    assert result.scores.after.text in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_task_is_checked(classifier: Path, data: Path, tmp_path: Path) -> None:
@@ -249,7 +248,7 @@ def test_rows_without_labels_calibrate(classifier: Path, data: Path, tmp_path: P
     settings = ExportSettings(to="openvino", precision="int8", calibrate=tmp_path / "rows.csv")
     with pytest.raises(InputError, match="--data is missing"):
         export(classifier, tmp_path / "out", settings)
-    assert export(classifier, tmp_path / "out", settings, force=True).after is None
+    assert export(classifier, tmp_path / "out", settings, force=True).scores is None
 
 
 def test_a_pretrained_model_in_int8_needs_a_corpus(checkpoint: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ _HINTS = {torch.float32: "f32", torch.bfloat16: "bf16"}
 
 
 @cache
-def _core() -> openvino.Core:
+def openvino_core() -> openvino.Core:
     """Return the only instance of this process, which stays until its end.
 
     Each sets a stack for signal handlers. If an older one is destroyed first, the younger one then restores
@@ -34,7 +34,7 @@ def open_openvino(model: Path, precision: torch.dtype) -> Session:
         model: the .xml file, beside its .bin.
         precision: precision of the products that are not in int8.
     """
-    core = _core()
+    core = openvino_core()
     settings = {
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "INFERENCE_PRECISION_HINT": _HINTS[precision],

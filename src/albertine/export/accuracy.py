@@ -52,9 +52,33 @@ class Accuracy:
     unit: str
 
 
-def describe_scores(before: Accuracy, after: Accuracy) -> str:
-    """Return the scores of a model in fp32 and in int8 as a sentence."""
-    return f"In int8: {after.text}; in fp32: {before.text}; on {after.count:,} {after.unit}."
+@dataclass(frozen=True)
+class Int8Scores:
+    """What int8 costs a model.
+
+    Attributes:
+        before: scores of the source in fp32.
+        after: scores of the export.
+        kept: number of activations that are not rounded, because rounding them costs too much.
+        activations: number of all activations that are multiplied by weights; 0 if they were not counted.
+    """
+
+    before: Accuracy
+    after: Accuracy
+    kept: int = 0
+    activations: int = 0
+
+    @property
+    def loss(self) -> float:
+        """Lost points."""
+        return 100 * (self.before.score - self.after.score)
+
+    @property
+    def text(self) -> str:
+        """The scores in words."""
+        scores = f"In int8: {self.after.text}; in fp32: {self.before.text}"
+        kept = f" {self.kept} of {self.activations} activations are not rounded." if self.kept else ""
+        return f"{scores}; on {self.after.count:,} {self.after.unit}.{kept}"
 
 
 class Judge(ABC):

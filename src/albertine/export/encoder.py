@@ -1,14 +1,17 @@
 """`albertine export --task embed`: an encoder as a folder that gives vectors of texts in another library."""
 
+from collections.abc import Sequence
 from pathlib import Path
+
+from torch import Tensor
 
 from albertine.atomic import atomic_folder
 from albertine.engines.conversion import check_convertible
 from albertine.engines.exported_folder import open_exported_encoder
-from albertine.export.accuracy import describe_scores
-from albertine.export.embedding_accuracy import EmbeddingJudge, create_embedding_judge
+from albertine.export.embedding_accuracy import create_embedding_judge
 from albertine.export.encoder_readme import write_encoder_readme
-from albertine.export.result import ExportResult, check_export, check_loss, write_record
+from albertine.export.judged_int8 import quantize_judged
+from albertine.export.result import ExportResult, check_export, write_record
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
 from albertine.interop.hub import locate_checkpoint
@@ -17,6 +20,7 @@ from albertine.interop.load import load_encoder
 from albertine.interop.sentence_transformers_folder import SentenceModules
 from albertine.interop.write_sentence_modules import write_sentence_modules
 from albertine.model.model import Model
+from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
 from albertine.storage.objects import display_path
 from albertine.storage.upload import output_folder
@@ -38,17 +42,16 @@ def export_encoder(source: str | Path, out: Path, settings: ExportSettings, *, f
     with output_folder(out) as local, atomic_folder(local) as partial:
         files = _write_fp32(model, modules, embed.tokenizer, partial, settings)
         difference = _verify(model, modules, partial, display_path(out))
-        before = after = None
+        scores = None
         if settings.precision == "int8":
-            _quantize(files, partial, settings, judge)
-            if judge is not None and judge.has_labels:
-                before, after = judge.before(), judge.after(partial)
-                check_loss(before, after, display_path(out), force=force)
+            scores = quantize_judged(
+                partial, files, settings, judge, _hidden_states, name=display_path(out), force=force
+            )
         written = [file for file in map(partial.joinpath, files) if _is_graph(file)]
-        scores = "" if before is None or after is None else describe_scores(before, after)
-        write_encoder_readme(partial, out.resolve().name, modules, embed, settings, written, scores)
+        text = "" if scores is None else scores.text
+        write_encoder_readme(partial, out.resolve().name, modules, embed, settings, written, text)
         num_bytes = sum(file.stat().st_size for file in written)
-    return ExportResult(tuple(file.name for file in written), num_bytes, difference, before, after)
+    return ExportResult(tuple(file.name for file in written), num_bytes, difference, scores)
 
 
 def _is_graph(file: Path) -> bool:
@@ -76,11 +79,6 @@ def _verify(model: Model, modules: SentenceModules, partial: Path, out: str) -> 
     return verify_encoder(model, modules, engine, out)
 
 
-def _quantize(
-    files: list[str], partial: Path, settings: ExportSettings, judge: EmbeddingJudge | None
-) -> None:
-    from albertine.export.int8 import quantize
-
-    calibration = judge.calibration_strips() if judge and settings.to == "openvino" else []
-    quantize(partial, settings.to, calibration, in_steps=False)
-    write_record(files, partial, settings, "int8")
+def _hidden_states(folder: Path, strips: Sequence[Strip]) -> list[dict[str, Tensor]]:
+    engine = open_exported_encoder(folder, EngineOptions("cpu", "fp32"))
+    return [{"hidden": engine.hidden_states(strip)} for strip in strips]

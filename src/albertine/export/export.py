@@ -4,18 +4,21 @@ The export is written in fp32 and compared with its source. For int8 it is then 
 are evaluated on the user's data. A folder that loses too much, or differs, is not kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from torch import Tensor
 
 from albertine.atomic import atomic_folder
 from albertine.engines.conversion import check_convertible, check_steps
 from albertine.engines.exported_folder import open_export
 from albertine.errors import InputError
-from albertine.export.accuracy import create_judge, describe_scores
+from albertine.export.accuracy import create_judge
 from albertine.export.encoder import export_encoder
+from albertine.export.judged_int8 import quantize_judged
 from albertine.export.npm_packages import NpmPackage, package_archives
 from albertine.export.readme import write_readme
-from albertine.export.result import ExportResult, check_export, check_loss, write_record
+from albertine.export.result import ExportResult, check_export, write_record
 from albertine.export.settings import ExportSettings
 from albertine.export.web_page import write_page
 from albertine.export.web_tokenizer import check_web_tokenizer, find_node
@@ -23,6 +26,7 @@ from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, write_config
 from albertine.interop.load import has_masked_head, load_checkpoint
 from albertine.model.model import Model
+from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
 from albertine.storage.objects import display_path
 from albertine.storage.upload import output_folder
@@ -59,23 +63,18 @@ def export(
     with output_folder(out) as local, atomic_folder(local) as partial:
         files = _write_fp32(model, folder, partial, settings)
         difference = _verify(model, partial, display_path(out))
-        before = after = None
+        scores = None
         if settings.precision == "int8":
-            from albertine.export.int8 import quantize
-
-            calibration = judge.calibration_strips() if judge and settings.to == "openvino" else []
-            quantize(partial, settings.to, calibration, in_steps=settings.in_steps)
-            write_record(files, partial, settings, "int8")
-            if judge is not None and judge.has_labels:
-                before, after = judge.before(), judge.after(partial)
-                check_loss(before, after, display_path(out), force=force)
+            scores = quantize_judged(
+                partial, files, settings, judge, _logits, name=display_path(out), force=force
+            )
         written = [partial / name for name in files if (partial / name).is_file()]
-        scores = "" if before is None or after is None else describe_scores(before, after)
+        text = "" if scores is None else scores.text
         if settings.to == "web":
             _write_page(partial, out.resolve().name, model, settings, archives)
-        write_readme(partial, out.resolve().name, model, settings, written, scores)
+        write_readme(partial, out.resolve().name, model, settings, written, text)
         num_bytes = sum(file.stat().st_size for file in written)
-    return ExportResult(tuple(file.name for file in written), num_bytes, difference, before, after)
+    return ExportResult(tuple(file.name for file in written), num_bytes, difference, scores)
 
 
 def _check_steps(model: Model, source: str | Path, settings: ExportSettings) -> None:
@@ -109,6 +108,11 @@ def _write_page(
     card = None if has_masked_head(model) else read_card_file(partial / TASK_CARD_FILE)
     write_page(partial, name, model, tokenizer, card, settings, archives)
     check_web_tokenizer(partial, tokenizer)
+
+
+def _logits(folder: Path, strips: Sequence[Strip]) -> list[dict[str, Tensor]]:
+    engine = open_export(folder, EngineOptions("cpu", "fp32"))
+    return [engine.logits(strip) for strip in strips]
 
 
 def _verify(model: Model, partial: Path, out: str) -> float:

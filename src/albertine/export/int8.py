@@ -83,11 +83,11 @@ def _quantize_steps(folder: Path) -> None:
 def _quantize_openvino(file: Path, calibration: Sequence[Arrays]) -> None:
     disable_telemetry()
     import nncf
-    import openvino
 
-    model = openvino.Core().read_model(file)
+    from albertine.engines.openvino_session import openvino_core
+
     quantized = nncf.quantize(
-        model,
+        openvino_core().read_model(file),
         nncf.Dataset(calibration),
         model_type=nncf.ModelType.TRANSFORMER,
         subset_size=len(calibration),

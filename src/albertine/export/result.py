@@ -8,7 +8,7 @@ from albertine import progress
 from albertine.checksums import file_checksum
 from albertine.engines.libraries import check_libraries
 from albertine.errors import InputError, WorkError
-from albertine.export.accuracy import Accuracy
+from albertine.export.accuracy import Int8Scores
 from albertine.export.settings import ExportSettings
 from albertine.interop.export_record import ExportRecord
 from albertine.settings.export import ExportPrecision
@@ -26,15 +26,13 @@ class ExportResult:
         num_bytes: their size.
         difference: largest difference of its outputs in fp32 from those of the source, in units of the
             largest value if that is above 1.
-        before: scores of the source in fp32; None in fp32 or without data.
-        after: scores of the export in int8.
+        scores: what int8 costs; None in fp32 or without data.
     """
 
     files: tuple[str, ...]
     num_bytes: int
     difference: float
-    before: Accuracy | None = None
-    after: Accuracy | None = None
+    scores: Int8Scores | None = None
 
 
 def check_export(out: Path, settings: ExportSettings, *, force: bool) -> None:
@@ -53,15 +51,17 @@ def write_record(
     ExportRecord(settings.to, precision, settings.in_steps, checksums, settings.embeds).write(folder)
 
 
-def check_loss(before: Accuracy, after: Accuracy, out: str, *, force: bool) -> None:
+def check_loss(scores: Int8Scores, out: str, *, force: bool) -> None:
     """Raise `WorkError` if int8 loses more than `MAX_LOSS`; with `force`, only say so."""
-    loss = 100 * (before.score - after.score)
-    if loss <= MAX_LOSS:
+    before, after = scores.before, scores.after
+    if scores.loss <= MAX_LOSS:
         return
-    if not math.isfinite(loss):
+    if not math.isfinite(scores.loss):
         raise WorkError(f"{out}: the score is undefined on these {after.unit}; give others")
-    scores = f"{before.text} before, {after.text} after"
-    message = f"int8 loses {loss:.1f} points on {after.count:,} {after.unit}: {scores}"
+    message = (
+        f"int8 loses {scores.loss:.1f} points on {after.count:,} {after.unit}: {before.text} before, "
+        f"{after.text} after"
+    )
     if not force:
         raise WorkError(f"{out}: {message}; nothing was written. --force keeps it, and fp32 loses nothing")
     progress.print_message(f"{out}: {message}; kept because of --force")

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from albertine import progress
-from albertine.export.accuracy import describe_scores
 from albertine.export.result import ExportResult
 from albertine.export.settings import ExportSettings
 from albertine.progress import format_bytes
@@ -19,8 +18,8 @@ def show_export(source: str, out: Path, settings: ExportSettings, result: Export
         progress.print_message(
             f"{name}: verified; its outputs equal those of {source} to {result.difference:.1g}"
         )
-    elif result.before is None or result.after is None:
+    elif result.scores is None:
         progress.print_message(f"{name}: not judged; --data shows what int8 loses")
     else:
-        progress.print_message(f"{name}: {describe_scores(result.before, result.after)}")
+        progress.print_message(f"{name}: {result.scores.text}")
     progress.print_message(f"{name}/README.md shows how to run it")

@@ -1,0 +1,126 @@
+"""Activations with outliers, whose rounding spoils a model in int8, stay in floating point."""
+
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.export.export_fixtures import LABELS, TEXTS
+from tests.task_fixtures import MODEL, reviews, write_csv
+
+from albertine.checksums import file_checksum
+from albertine.export import judged_int8
+from albertine.export.export import export
+from albertine.export.quantizers import find_quantizers, remove_quantizers
+from albertine.export.settings import ExportSettings
+from albertine.finetune.finetune import finetune
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.inference.evaluate import evaluate
+from albertine.inference.pipeline import pipeline
+from albertine.inference.settings import EvaluateSettings
+from albertine.interop.export_record import read_export_record
+from albertine.interop.huggingface import save_folder
+from albertine.interop.load import load_checkpoint
+from albertine.model.model import Model
+from albertine.settings import HeadSettings
+from albertine.settings.export import ExportFormat
+from albertine.tasks.checkpoint_card import read_card
+from albertine.text.tokenizer import load_tokenizer
+
+OUTLIER = 1000.0
+
+
+@pytest.fixture(scope="module")
+def model_with_outliers(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fine-tuned model; in each layer, one value is multiplied by a thousand, and divided afterwards.
+
+    In int8, the other values of this activation become 0. In fp32 nothing changes.
+    """
+    folder = tmp_path_factory.mktemp("outliers")
+    settings = FinetuneSettings(
+        task="classify",
+        data=str(write_csv(folder / "train.csv", reviews(1, 200))),
+        dev=str(write_csv(folder / "dev.csv", reviews(2, 60))),
+        text="review",
+        label="stars",
+        device="cpu",
+        train=FinetuneTrainSettings(steps=100, lr=3e-3, batch_size=16, optimizer="adamw"),
+    )
+    start = Model(replace(MODEL, norm_first=True), HeadSettings("pretrain"), seed=1)
+    save_folder(start, folder / "start", tokenizer=load_tokenizer(checkpoint))
+    finetune(str(folder / "start"), folder / "run", settings)
+    model = load_checkpoint(folder / "run")
+    weights = dict(model.named_parameters())
+    with torch.no_grad():
+        weights["encoder.attention.0.norm.weight"][0] *= OUTLIER
+        weights["encoder.attention.0.norm.bias"][0] *= OUTLIER
+        weights["encoder.attention.0.qkv.weight"][:, 0] /= OUTLIER
+    save_folder(model, folder / "model", tokenizer=load_tokenizer(folder / "run"))
+    read_card(folder / "run", model.settings, model.head_settings, model.label_names).write(folder / "model")
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_csv(tmp_path_factory.mktemp("data") / "rows.csv", reviews(3, 60))
+
+
+@pytest.mark.parametrize("exits", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_an_activation_with_outliers_is_not_rounded(
+    exits: bool, model_with_outliers: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ExportSettings(precision="int8", data=str(data), exits=exits)
+    kept = export(model_with_outliers, tmp_path / "kept", settings, force=True)
+    monkeypatch.setattr(judged_int8, "TOLERATED_LOSS", 100.0)
+    rounded = export(model_with_outliers, tmp_path / "rounded", settings, force=True)
+    assert kept.scores is not None
+    assert rounded.scores is not None
+    assert rounded.scores.loss > 20
+    assert kept.scores.loss < 5
+    assert 1 <= kept.scores.kept < kept.scores.activations
+    assert kept.num_bytes <= rounded.num_bytes  # the weights are the same
+    shown = f"{kept.scores.kept} of {kept.scores.activations} activations are not rounded."
+    assert shown in (tmp_path / "kept" / "README.md").read_text(encoding="utf-8")
+    (evaluation,) = evaluate(tmp_path / "kept", EvaluateSettings(data=str(data)))
+    assert evaluation.primary_metric == kept.scores.after.score
+
+
+@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
+def test_all_quantizers_can_be_removed(
+    to: ExportFormat, classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_csv(tmp_path / "rows.csv", reviews(3, 60))
+    monkeypatch.setattr(judged_int8, "TOLERATED_LOSS", 100.0)
+    export(
+        classifier,
+        tmp_path / "out",
+        ExportSettings(to=to, precision="int8", data=str(data), label="stars"),
+        force=True,
+    )
+    before = mean_error(classifier, tmp_path / "out")
+    quantizers = find_quantizers(tmp_path / "out", to)
+    assert len(quantizers) >= 1 + 4 * 5 + 1  # embedding, layers and head
+    remove_quantizers(tmp_path / "out", to, quantizers[:1])
+    assert find_quantizers(tmp_path / "out", to) == quantizers[1:]
+    remove_quantizers(tmp_path / "out", to, quantizers[1:])
+    assert find_quantizers(tmp_path / "out", to) == []
+    update_record(tmp_path / "out")
+    assert mean_error(classifier, tmp_path / "out") < 1.1 * before  # the rest is of the weights
+
+
+def update_record(folder: Path) -> None:
+    """Write the checksums of changed files into the record of an export."""
+    record = read_export_record(folder)
+    checksums = {name: file_checksum(folder / name) for name in record.checksums}
+    replace(record, checksums=checksums).write(folder)
+
+
+def mean_error(source: Path, exported: Path) -> float:
+    """Return the mean difference of probabilities from those of the source."""
+    expected, actual = (pipeline(folder, precision="fp32")(TEXTS) for folder in (source, exported))
+    return statistics.fmean(
+        abs(before["probabilities"][name] - after["probabilities"][name])
+        for before, after in zip(expected, actual, strict=True)
+        for name in LABELS
+    )
