@@ -50,7 +50,7 @@ def plan_with(step: StepTime) -> TrainingPlan:
 @pytest.mark.parametrize("step_seconds", [0.01, 0.5, 3.0])
 def test_steps_and_evaluations_fill_the_seconds(step_seconds: float) -> None:
     plan = plan_with(StepTime(0.9 * step_seconds, 0.1 * step_seconds, 0.0))
-    length = {name: int(value) for name, value in plan_bench._length(plan, 60.0).items()}
+    length = {name: int(value) for name, value in plan_bench._length_settings(plan, 60.0).items()}
     evaluations = 1 + length["steps"] // length["evaluate_every"]
     token_seconds = 0.9 * step_seconds / plan.workload.step_tokens / 3
     seconds = length["steps"] * step_seconds
@@ -61,7 +61,7 @@ def test_steps_and_evaluations_fill_the_seconds(step_seconds: float) -> None:
 
 
 def test_a_model_that_is_too_slow_takes_the_fewest_steps() -> None:
-    length = plan_bench._length(plan_with(StepTime(90.0, 10.0, 0.0)), 60.0)
+    length = plan_bench._length_settings(plan_with(StepTime(90.0, 10.0, 0.0)), 60.0)
     assert length == {"steps": "3", "evaluate_every": "2", "evaluate_tokens": "1024"}
 
 

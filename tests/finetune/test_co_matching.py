@@ -177,8 +177,8 @@ def test_another_task_type_is_refused(
 ) -> None:
     changes = {"task": "classify", "text": "context"}
     assert (
-        "--co-matching: --task classify is classification, without options to match with passage and "
-        "question; the tasks that have them: race, dream, choice"
+        "--co-matching: --task classify is classification, which has no options to match; "
+        "use one of: race, dream, choice"
     ) in error_line(capsys, finetune_arguments(checkpoint, data, tmp_path / "new", changes))
 
 

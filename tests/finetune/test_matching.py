@@ -148,7 +148,7 @@ def test_an_export_predicts_as_its_source(
             "--matching: --task tag is tagging; it compares the two texts of a classification",
         ),
         ({"task": "choice", "text-pair": ""}, "--co-matching is for multiple choice"),
-        ({"text-pair": ""}, "has one text in each example, and none to compare it with; leave"),
+        ({"text-pair": ""}, "has only one text per example, so there is nothing to compare; leave"),
     ],
     ids=["tags", "options", "one text"],
 )
@@ -182,7 +182,7 @@ def test_second_texts_that_are_all_empty_are_none(
         write_jsonl(tmp_path / f"{name}.jsonl", rows)
     arguments = [*finetune_arguments(checkpoint, tmp_path, tmp_path / "out"), "--matching"]
     assert run_command(app, arguments) == 2
-    assert "has one text in each example, and none to compare it with" in capsys.readouterr().err
+    assert "has only one text per example, so there is nothing to compare" in capsys.readouterr().err
 
 
 def test_a_model_of_one_segment_takes_no_pairs(

@@ -16,7 +16,7 @@ from albertine.storage.folder_manifest import read_folder_manifest
 from albertine.storage.objects import list_objects
 from albertine.storage.upload import upload_files, upload_new_folder
 from albertine.study import study_run
-from albertine.study.mirrored_studies import _newer_parts, restored_studies
+from albertine.study.mirrored_studies import _paths_to_download, restored_studies
 from albertine.train.trainer import Trainer
 
 from .test_folders import write_object
@@ -193,4 +193,4 @@ TRAINED, PROBED, SCORED = (f"runs/a/results/{name}.json" for name in ("training"
     ],
 )
 def test_what_is_further_is_downloaded(local: list[str], uploaded: list[str], wanted: list[str]) -> None:
-    assert _newer_parts("runs/a", local, uploaded) == wanted
+    assert _paths_to_download("runs/a", local, uploaded) == wanted

@@ -152,7 +152,7 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
         ),
         (
             '[finetuning.SOP.settings]\nco_matching = true\n[scales.smoke]\ntasks = ["race", "rte"]',
-            "c: --co-matching: --task rte is classification, without options to match with passage and",
+            "c: --co-matching: --task rte is classification, which has no options to match",
         ),
         (
             '[finetuning.SOP]\nstart = "race"\n[scales.smoke]\ntasks = ["rte"]',

@@ -165,7 +165,7 @@ def _measure_run(name: str, corpus: Path, run: Path, vocab_size: int, seconds: f
     values["model"]["vocab_size"] = str(vocab_size)
     values["corpus"] = str(corpus)
     before = _in_process(_predict, _RunJob(values, run), _PREDICTION_LIMIT, "its prediction")
-    values["train"] |= _length(before, seconds)
+    values["train"] |= _length_settings(before, seconds)
     measured_seconds, measured_bytes = _in_process(
         _train, _RunJob(values, run), _run_limit(seconds), "the run"
     )
@@ -176,7 +176,7 @@ def _measure_run(name: str, corpus: Path, run: Path, vocab_size: int, seconds: f
     )
 
 
-def _length(plan: TrainingPlan, seconds: float) -> dict[str, str]:
+def _length_settings(plan: TrainingPlan, seconds: float) -> dict[str, str]:
     """Return the settings of a run that takes about some seconds, with its evaluations."""
     steps = max(_MIN_STEPS, round((1 - _EVALUATION_SHARE) * seconds / plan.step.total))
     interval = math.ceil(steps / _EVALUATIONS)
@@ -235,7 +235,7 @@ def show_plans(runs: Iterator[PlannedRun], *, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run")
-    for title in ("steps", "predicted", "measured", "ratio", "memory", "measured"):
+    for title in ("steps", "predicted", "measured", "ratio", "predicted memory", "measured memory"):
         table.add_column(title, justify="right", no_wrap=True)
     for run in runs:
         table.add_row(

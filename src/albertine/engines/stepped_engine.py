@@ -40,7 +40,7 @@ class SteppedEngine(ExportedEngine):
         super().__init__(model, head, name)
         self.graphs = graphs
         self._convergence = ConvergenceCheck(model.layers)
-        with torch.device("meta"):  # its outputs are compared, and its weights are not used
+        with torch.device("meta"):  # it compares outputs and names logits; the weights are in the graphs
             self._meta_head = make_head(model, head, nn.Embedding(model.vocab_size, model.embedding_size))
             self.sequences_per_prediction = self._meta_head.sequences_per_prediction
             if not head.matching:  # its head has the logits of sequences only
@@ -72,19 +72,16 @@ class SteppedEngine(ExportedEngine):
         return self.logits_of(self._after_steps(strip, depth), depth)
 
     def _last_step_angle(self, strip: Strip, depth: int) -> float:
-        """Return the mean angle in degrees by which the last of some steps turns the states of a strip.
-
-        The norm of the output is in the graph of the head; here it has no weights.
-        """
+        """Return the mean angle in degrees by which step `depth` turns the states of a strip."""
         states = _States(self, strip, depth)
         before = after = np.empty(0)
         for _ in range(depth):
             before = after
             states.advance()
             after = states.rows_of(states.rows.token_indices)
-        tensors = [torch.from_numpy(states) for states in (before, after)]
-        if self._model.norm_first:
-            tensors = [functional.layer_norm(states, states.shape[1:]) for states in tensors]
+        tensors = [torch.from_numpy(values) for values in (before, after)]
+        if self._model.norm_first:  # the norm of the output is in the graph of the head; here without weights
+            tensors = [functional.layer_norm(values, values.shape[1:]) for values in tensors]
         return mean_angle(*tensors)
 
     def _after_steps(self, strip: Strip, depth: int) -> "_States":
@@ -115,6 +112,7 @@ class SteppedEngine(ExportedEngine):
 
     def _run_head(self, step: int, inputs: Arrays) -> dict[str, Tensor]:
         heads = head_graphs(self._model, self._head)
+        # Steps beyond those of the training use the last head.
         outputs = self.graphs[heads[min(step, len(heads)) - 1]](inputs)
         return {name: torch.from_numpy(values) for name, values in outputs.items()}
 

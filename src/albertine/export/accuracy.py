@@ -59,13 +59,13 @@ class Int8Scores:
     Attributes:
         before: scores of the source in fp32.
         after: scores of the export.
-        kept: number of activations that are not rounded, because rounding them costs too much.
-        activations: number of all activations that are multiplied by weights; 0 if they were not counted.
+        float_activations: number of activations that stay in floating point.
+        activations: number of all quantized activations; 0 if they were not counted.
     """
 
     before: Accuracy
     after: Accuracy
-    kept: int = 0
+    float_activations: int = 0
     activations: int = 0
 
     @property
@@ -76,9 +76,11 @@ class Int8Scores:
     @property
     def text(self) -> str:
         """The scores in words."""
-        scores = f"In int8: {self.after.text}; in fp32: {self.before.text}"
-        kept = f" {self.kept} of {self.activations} activations are not rounded." if self.kept else ""
-        return f"{scores}; on {self.after.count:,} {self.after.unit}.{kept}"
+        rest = ""
+        if self.float_activations:
+            rest = f", with {self.float_activations} of {self.activations} activations in floating point"
+        scores = f"In int8{rest}: {self.after.text}; in fp32: {self.before.text}"
+        return f"{scores}; on {self.after.count:,} {self.after.unit}."
 
 
 class Judge(ABC):

@@ -1,6 +1,7 @@
 """Judges an exported encoder in int8: whether it finds the same texts similar as its source."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -62,13 +63,16 @@ class EmbeddingJudge(Judge):
         It is that of Albertine's vectors or of those of the graph, whichever is worse.
         """
         exported = exported_embedding_pipeline(modules_of_folder(folder), EngineOptions("cpu"))
-        expected = _similarities(self._source(self._judged))
         score = min(
-            compute_metric("spearman", expected, _similarities(vectors), 1)
+            compute_metric("spearman", self._expected_similarities, _similarities(vectors), 1)
             for vectors in (exported(self._judged), _vectors_of_graph(exported, self._judged))
         )
         text = f"rank correlation of the similarities of texts with those of the source {100 * score:.1f}"
         return Accuracy(score, text, len(self._judged), "texts")
+
+    @cached_property
+    def _expected_similarities(self) -> Vectors:
+        return _similarities(self._source(self._judged))
 
     def _texts(self, source: str, count: int) -> list[str]:
         """Return the first different texts of a file."""

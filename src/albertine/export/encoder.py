@@ -1,13 +1,16 @@
 """`albertine export --task embed`: an encoder as a folder that gives vectors of texts in another library."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from albertine.atomic import atomic_folder
 from albertine.engines.conversion import check_convertible
+from albertine.engines.encoder_engine import SENTENCE_EMBEDDING
 from albertine.engines.exported_folder import open_exported_encoder
+from albertine.engines.packed_rows import pack_rows
 from albertine.export.embedding_accuracy import create_embedding_judge
 from albertine.export.encoder_readme import write_encoder_readme
 from albertine.export.judged_int8 import quantize_judged
@@ -45,7 +48,7 @@ def export_encoder(source: str | Path, out: Path, settings: ExportSettings, *, f
         scores = None
         if settings.precision == "int8":
             scores = quantize_judged(
-                partial, files, settings, judge, _hidden_states, name=display_path(out), force=force
+                partial, files, settings, judge, _outputs, name=display_path(out), force=force
             )
         written = [file for file in map(partial.joinpath, files) if _is_graph(file)]
         text = "" if scores is None else scores.text
@@ -79,6 +82,9 @@ def _verify(model: Model, modules: SentenceModules, partial: Path, out: str) -> 
     return verify_encoder(model, modules, engine, out)
 
 
-def _hidden_states(folder: Path, strips: Sequence[Strip]) -> list[dict[str, Tensor]]:
+def _outputs(folder: Path, strips: Sequence[Strip]) -> Iterator[dict[str, Tensor]]:
+    """Yield the hidden states of each strip, and the vectors that the graph computes from them."""
     engine = open_exported_encoder(folder, EngineOptions("cpu", "fp32"))
-    return [{"hidden": engine.hidden_states(strip)} for strip in strips]
+    for strip in strips:
+        vectors = engine.run_rows(pack_rows(strip).inputs)[SENTENCE_EMBEDDING]
+        yield {"hidden": engine.hidden_states(strip), "vectors": torch.from_numpy(vectors)}

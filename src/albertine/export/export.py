@@ -4,7 +4,7 @@ The export is written in fp32 and compared with its source. For int8 it is then 
 are evaluated on the user's data. A folder that loses too much, or differs, is not kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from albertine.atomic import atomic_folder
 from albertine.engines.conversion import check_convertible, check_steps
 from albertine.engines.exported_folder import open_export
+from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
 from albertine.export.accuracy import create_judge
 from albertine.export.encoder import export_encoder
@@ -66,7 +67,7 @@ def export(
         scores = None
         if settings.precision == "int8":
             scores = quantize_judged(
-                partial, files, settings, judge, _logits, name=display_path(out), force=force
+                partial, files, settings, judge, _outputs, name=display_path(out), force=force
             )
         written = [partial / name for name in files if (partial / name).is_file()]
         text = "" if scores is None else scores.text
@@ -110,9 +111,16 @@ def _write_page(
     check_web_tokenizer(partial, tokenizer)
 
 
-def _logits(folder: Path, strips: Sequence[Strip]) -> list[dict[str, Tensor]]:
+def _outputs(folder: Path, strips: Sequence[Strip]) -> Iterator[dict[str, Tensor]]:
+    """Yield the logits of each strip; if each step has a head of its own, after each step."""
     engine = open_export(folder, EngineOptions("cpu", "fp32"))
-    return [engine.logits(strip) for strip in strips]
+    for strip in strips:
+        if isinstance(engine, SteppedEngine) and engine.head_settings.exits == "own":
+            depths = range(1, engine.model_settings.layers + 1)
+            logits = {depth: engine.logits(strip, depth) for depth in depths}
+            yield {f"{name} {depth}": logits[depth][name] for depth in depths for name in logits[depth]}
+        else:
+            yield engine.logits(strip)
 
 
 def _verify(model: Model, partial: Path, out: str) -> float:

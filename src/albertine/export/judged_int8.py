@@ -1,34 +1,34 @@
 """Quantizes an export to int8, judges it, and keeps activations in floating point where that helps.
 
-If the score falls by more than half a point, activations are ranked by the error that their rounding causes
-in the outputs. The worst ones then stay in floating point: first one, then two, then four, until the score
-is high enough. Weights are always in int8.
+If the score falls by more than half a point, activations are ordered by sensitivity: the error of the outputs
+if only that activation is quantized. The most sensitive ones then stay in floating point: first one, then
+two, then four, until the score is high enough. Weights are always in int8.
 """
 
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from albertine import progress
 from albertine.export.accuracy import Int8Scores, Judge
-from albertine.export.result import check_loss, write_record
+from albertine.export.result import SEARCH_ABOVE_LOSS, check_loss, write_record
 from albertine.export.settings import ExportSettings
 from albertine.model.strip import Strip
 
 if TYPE_CHECKING:  # needs optional libraries
     from albertine.export.quantizers import Quantizer
 
-TOLERATED_LOSS = 0.5  # points of a score
-_MEASURED_TOKENS = 2048  # of the input that shows the errors
+_MEASURED_TOKENS = 2048  # tokens of the calibration input on which errors are measured
 
-# Computes the outputs of the export in a folder, by name.
-OutputsOf = Callable[[Path, Sequence[Strip]], Sequence[Mapping[str, Tensor]]]
+# Runs the export in a folder on strips, and yields its outputs by name.
+OutputsOf = Callable[[Path, Sequence[Strip]], Iterator[Mapping[str, Tensor]]]
 
 
 def quantize_judged(
@@ -48,7 +48,7 @@ def quantize_judged(
         files: names of its files.
         settings: its format.
         judge: computes scores, and has input for the calibration; None if there are no data.
-        outputs_of: computes outputs of the export, in fp32 but for what is in int8.
+        outputs_of: runs the export; products that are not in int8 are in fp32.
         name: name of the export, for messages.
         force: keep a model that loses more than one point.
     """
@@ -57,16 +57,18 @@ def quantize_judged(
         _quantize(folder, files, settings, strips)
         return None
     measured = _evenly_chosen(strips)
-    expected = outputs_of(folder, measured)
+    expected = list(outputs_of(folder, measured))
     _quantize(folder, files, settings, strips)
     scores = Int8Scores(judge.before(), judge.after(folder))
-    if scores.loss > TOLERATED_LOSS:
+    if scores.loss > SEARCH_ABOVE_LOSS:
         progress.print_message(
-            f"{name}: int8 loses {scores.loss:.1f} points; looking for activations that must not be rounded"
+            f"{name}: int8 loses {scores.loss:.1f} points; measuring which activations must stay in floating "
+            "point"
         )
-        with _Activations(folder, files, settings) as activations:
-            worst_first = activations.ranked(lambda: _error(outputs_of(folder, measured), expected))
-            scores = _keep_worst(activations, worst_first, judge, scores)
+        with TemporaryDirectory(dir=folder) as original:
+            export = _copied_export(folder, files, settings, Path(original))
+            ordered = export.by_sensitivity(lambda: _error(outputs_of(folder, measured), expected))
+            scores = _search(export, ordered, judge, scores)
     check_loss(scores, name, force=force)
     return scores
 
@@ -78,71 +80,73 @@ def _quantize(folder: Path, files: list[str], settings: ExportSettings, strips: 
     write_record(files, folder, settings, "int8")
 
 
-class _Activations:
-    """The activations of an export in int8, of which some can be kept in floating point.
+@dataclass(frozen=True)
+class _QuantizedExport:
+    """An export in int8, of which some activations can stay in floating point.
 
-    As a context manager, it has a copy of the files, in which all are rounded.
+    Attributes:
+        folder: folder of the export.
+        original: folder with a copy of its graphs, in which all activations are quantized.
+        files: names of the files of the export.
+        settings: its format.
+        quantizers: the quantizers of all activations.
     """
 
-    def __init__(self, folder: Path, files: list[str], settings: ExportSettings):
-        from albertine.export.quantizers import find_quantizers  # needs optional libraries
+    folder: Path
+    original: Path
+    files: list[str]
+    settings: ExportSettings
+    quantizers: Sequence["Quantizer"]
 
-        self.folder, self._files, self._settings = folder, files, settings
-        self._quantizers = find_quantizers(folder, settings.to)
-        self._copy = TemporaryDirectory()
+    def keep_in_float(self, quantizers: Sequence["Quantizer"]) -> None:
+        """Write the graphs with all activations quantized except those of some quantizers."""
+        from albertine.export.quantizers import write_without
 
-    def __enter__(self) -> "_Activations":
-        _copy_files(self._files, self.folder, Path(self._copy.name))
-        return self
+        write_without(self.original, self.folder, self.settings.to, quantizers)
+        write_record(self.files, self.folder, self.settings, "int8")
 
-    def __exit__(self, *_: object) -> None:
-        self._copy.cleanup()
+    def by_sensitivity(self, error: Callable[[], float]) -> list["Quantizer"]:
+        """Return all quantizers, first the one that alone changes the outputs the most.
 
-    def keep(self, quantizers: Sequence["Quantizer"]) -> None:
-        """Write the files with all activations rounded except by these quantizers."""
-        from albertine.export.quantizers import remove_quantizers
-
-        _copy_files(self._files, Path(self._copy.name), self.folder)
-        remove_quantizers(self.folder, self._settings.to, quantizers)
-        write_record(self._files, self.folder, self._settings, "int8")
-
-    def ranked(self, error: Callable[[], float]) -> list["Quantizer"]:
-        """Return all quantizers, first the one that alone causes the largest error of the outputs.
-
-        Together, their errors hide each other: without one of ten bad quantizers, outputs are hardly better.
+        Without one of many bad quantizers, the outputs would hardly be better: the errors of the others would
+        hide the gain.
         """
         errors = {}
-        for quantizer in self._quantizers:
-            self.keep([other for other in self._quantizers if other != quantizer])
+        for quantizer in progress.track(self.quantizers, "Measuring activations", unit="activations"):
+            self.keep_in_float([other for other in self.quantizers if other != quantizer])
             errors[quantizer] = error()
         return sorted(errors, key=errors.__getitem__, reverse=True)
 
 
-def _copy_files(names: Sequence[str], source: Path, target: Path) -> None:
-    """Copy those files that exist; an export in int8 may have none for large weights."""
-    for name in names:
-        if (source / name).is_file():
-            (target / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(source / name, target / name)
+def _copied_export(
+    folder: Path, files: list[str], settings: ExportSettings, original: Path
+) -> _QuantizedExport:
+    from albertine.export.quantizers import find_quantizers  # needs optional libraries
+
+    for name in files:
+        if Path(name).name == name and (folder / name).is_file():  # the graphs are not in subfolders
+            shutil.copyfile(folder / name, original / name)
+    return _QuantizedExport(folder, original, files, settings, find_quantizers(original, settings.to))
 
 
-def _keep_worst(
-    activations: _Activations, worst_first: Sequence["Quantizer"], judge: Judge, rounded: Int8Scores
+def _search(
+    export: _QuantizedExport, ordered: Sequence["Quantizer"], judge: Judge, quantized: Int8Scores
 ) -> Int8Scores:
-    """Keep as few activations in floating point as the score needs, and return the scores.
+    """Keep the first 1, 2, 4, ... activations in floating point until the score is high enough; return it.
 
-    If the score stays too low, the number with the highest score is kept.
+    If it never is, the number with the highest score is kept.
     """
-    best = rounded
-    for count in _doubled_counts(len(worst_first)):
-        activations.keep(worst_first[:count])
-        after = judge.after(activations.folder)
-        scores = replace(rounded, after=after, kept=count, activations=len(worst_first))
-        if scores.loss < best.loss:
-            best = scores
-        if best.loss <= TOLERATED_LOSS:
+    best = last = quantized
+    for count in _doubled_counts(len(ordered)):
+        export.keep_in_float(ordered[:count])
+        after = judge.after(export.folder)
+        last = replace(quantized, after=after, float_activations=count, activations=len(ordered))
+        if last.loss < best.loss:
+            best = last
+        if best.loss <= SEARCH_ABOVE_LOSS:
             break
-    activations.keep(worst_first[: best.kept])
+    if best is not last:
+        export.keep_in_float(ordered[: best.float_activations])
     return best
 
 
@@ -152,15 +156,17 @@ def _doubled_counts(largest: int) -> list[int]:
 
 
 def _evenly_chosen(strips: Sequence[Strip]) -> Sequence[Strip]:
-    """Return as many strips as show the errors; they are sorted by length."""
+    """Return strips of about `_MEASURED_TOKENS` tokens, at equal intervals, so that all lengths occur."""
     tokens = sum(len(strip.tokens) for strip in strips)
     return strips[:: max(1, round(tokens / _MEASURED_TOKENS))]
 
 
-def _error(outputs: Sequence[Mapping[str, Tensor]], expected: Sequence[Mapping[str, Tensor]]) -> float:
-    """Return the sum of squared differences, of each output in units of the sum of its squares."""
+def _error(outputs: Iterator[Mapping[str, Tensor]], expected: Sequence[Mapping[str, Tensor]]) -> float:
+    """Return the sum over strips and outputs of |actual - expected|^2 / |expected|^2."""
+    tiny = torch.finfo(torch.float32).tiny
     total = 0.0
     for actual_by_name, expected_by_name in zip(outputs, expected, strict=True):
         for name, values in expected_by_name.items():
-            total += float((actual_by_name[name] - values).square().sum() / values.square().sum())
+            squares = (actual_by_name[name] - values).square().sum()
+            total += float(squares / values.square().sum().clamp(min=tiny))
     return total if math.isfinite(total) else math.inf

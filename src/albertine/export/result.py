@@ -15,6 +15,7 @@ from albertine.settings.export import ExportPrecision
 from albertine.storage.upload import check_output_folder
 
 MAX_LOSS = 1.0  # points of a score that a model in int8 may lose
+SEARCH_ABOVE_LOSS = 0.5  # points above which some activations stay in floating point, if that helps
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from albertine.settings.model import KINDS_OF_SETTINGS
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example, MultipleChoiceExample, TextExample, example_chunks
-from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASKS, create_task_type, find_task
 from albertine.tasks.sequences import EncodedExample, TaskSample
@@ -116,8 +115,8 @@ def check_head(task: Task, settings: FinetuneSettings) -> None:
     if settings.co_matching and not task.task_type.has_parts:
         names = ", ".join(task.name for task in TASKS.values() if task.task_type.has_parts)
         raise InputError(
-            f"--co-matching: --task {task.name} is {task.task_type.title}, without options to match with "
-            f"passage and question; the tasks that have them: {names}"
+            f"--co-matching: --task {task.name} is {task.task_type.title}, which has no options to match; "
+            f"use one of: {names}"
         )
     if settings.matching and task.task_type.head_kind not in KINDS_OF_SETTINGS["matching"]:
         hint = "; --co-matching is for multiple choice" if task.task_type.has_parts else ""
@@ -149,8 +148,8 @@ def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: Mod
     ):
         return
     raise InputError(
-        f"--matching: {settings.data} has one text in each example, and none to compare it with; leave "
-        "--matching out, or in a table of your own name the column of the second text with --text-pair"
+        f"--matching: {settings.data} has only one text per example, so there is nothing to compare; leave "
+        "out --matching, or give the column of the second text with --text-pair"
     )
 
 
@@ -188,14 +187,13 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
         raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
     dev_split = task.split_names("dev", settings.dev or settings.data)[0]
     train = load_examples(task, settings.data, "train", settings, require_labels=True)
-    has_dev = task.is_official and is_folder(settings.data)
-    dev = settings.dev or (settings.data if has_dev else None)
+    dev = settings.dev or (settings.data if task.has_dev_split(settings.data) else None)
     if dev is not None:
         return train, load_examples(
             task, dev, dev_split, settings, require_labels=True, num_options=train[0].num_options
         )
     if len(train) < 2:
-        raise InputError(f"{settings.data}: only one example, and none to evaluate on; name --dev")
+        raise InputError(f"{settings.data}: only one example, so none can be held out; give --dev")
     random_values = uniform(random_bits(settings.train.seed, Stream.HELD_OUT_EXAMPLES, np.arange(len(train))))
     count = min(len(train) - 1, max(1, round(settings.held_out * len(train))))
     held_out_indices = set(np.argsort(random_values, kind="stable")[:count].tolist())
@@ -255,14 +253,11 @@ def build_model(
         seed: seed of new weights.
         random_weights: whether all weights are new, and only the checkpoint's architecture is kept.
     """
-    settings = replace(data.model_settings, dropout=dropout, attention_dropout=dropout)
-    if random_weights:
-        model = Model(settings, head, seed=seed)
-    else:
-        loaded = load_checkpoint(data.checkpoint, head, seed=seed)
-        settings = replace(loaded.settings, dropout=dropout, attention_dropout=dropout)
-        # Dropout is fixed when a model is built, so the loaded weights move to a new one.
-        model = Model(settings, head, seed=None)
+    loaded = None if random_weights else load_checkpoint(data.checkpoint, head, seed=seed)
+    settings = data.model_settings if loaded is None else loaded.settings
+    settings = replace(settings, dropout=dropout, attention_dropout=dropout)
+    model = Model(settings, head, seed=seed if loaded is None else None)
+    if loaded is not None:  # dropout is fixed when a model is built, so a new model gets the loaded weights
         model.load_state_dict(loaded.state_dict())
     model.label_names = data.card.labels
     return model

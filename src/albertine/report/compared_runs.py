@@ -15,19 +15,19 @@ from albertine.paired_statistics import PairedDifference, paired_difference
 from albertine.settings.schema import display_text
 from albertine.storage.cache import local_folder
 from albertine.storage.objects import display_path
-from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.metrics.display import shown_metrics
 from albertine.tasks.registry import find_task, primary_metric
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
 PRETRAINING_SCORES = ("mlm_loss", "mlm_accuracy", "pair_loss", "pair_accuracy")
-# Runs that differ in one of these are measured on other held-out samples, or on other examples.
+# Runs that differ in one of these are evaluated on different samples or examples.
 _SETTINGS_OF_MEASUREMENT = {
     "corpus", "curriculum.length", "curriculum.mlm_probability", "train.evaluate_tokens", "model.vocab_size",
-    "data", "dev", "held_out",
+    "dev",
 }  # fmt: skip
-_TABLES_OF_MEASUREMENT = ("objective.", "sequence.")
+_TABLES_OF_MEASUREMENT = ("objective.",)
+_SETTINGS_WITHOUT_DEV = {"data", "held_out"}  # these select the examples if --dev is not given
 _SETTINGS_OF_SEEDS = {"seeds", "train.seed"}
 
 
@@ -41,6 +41,7 @@ class ComparedRun:
         curve_folder: folder of the run, or of the best of several, whose curves are drawn.
         settings: settings by dotted key.
         seeds: the seed of each run.
+        held_out_seed: the seed that selected the held-out examples, if there are any.
         scores: values of each score, one for each seed.
         task_scores: the score by which models for the task are compared, for each seed; empty for
             pre-training.
@@ -54,6 +55,7 @@ class ComparedRun:
     curve_folder: Path
     settings: Mapping[str, Any]
     seeds: tuple[int, ...]
+    held_out_seed: int
     scores: Mapping[str, tuple[float, ...]]
     task_scores: tuple[float, ...]
     steps: int
@@ -62,11 +64,11 @@ class ComparedRun:
 
     @property
     def holds_out_examples(self) -> bool:
-        """Whether the examples for evaluation are a part of the data, which the first seed selects."""
+        """Whether the examples for evaluation are a part of the data, selected by a seed."""
         data = self.settings.get("data")
         if self.task is None or data is None or self.settings.get("dev") is not None:
             return False
-        return not (find_task(self.task).is_official and is_folder(str(data)))
+        return not find_task(self.task).has_dev_split(str(data))
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,9 @@ class RunComparison:
         return [name for name in self.runs[0].scores if all(name in run.scores for run in self.runs)]
 
     @property
-    def _has_one_dev(self) -> bool:
-        """Whether all runs hold out the same examples, as far as the seed decides it."""
-        first_seeds = {min(run.seeds) for run in self.runs if run.holds_out_examples}
-        return len(first_seeds) <= 1
+    def _share_held_out_examples(self) -> bool:
+        """Whether the same seed selected the held-out examples of all runs."""
+        return len({run.held_out_seed for run in self.runs if run.holds_out_examples}) <= 1
 
     def difference(self, run: ComparedRun) -> PairedDifference | None:
         """Return how much a run's task score is above that of the first run, over the same seeds.
@@ -101,7 +102,7 @@ class RunComparison:
         """
         first = self.runs[0]
         common = [seed for seed in run.seeds if seed in first.seeds]
-        if run is first or not run.task_scores or len(common) < 2 or not self._has_one_dev:
+        if run is first or not run.task_scores or len(common) < 2 or not self._share_held_out_examples:
             return None
         by_seed, first_by_seed = (
             dict(zip(compared.seeds, compared.task_scores, strict=True)) for compared in (run, first)
@@ -112,12 +113,13 @@ class RunComparison:
     def warnings(self) -> list[str]:
         """What a reader of the scores has to know."""
         warnings = []
+        keys = set(_SETTINGS_OF_MEASUREMENT)
+        if any(run.settings.get("dev") is None for run in self.runs):
+            keys |= _SETTINGS_WITHOUT_DEV
         measured_otherwise = [
-            key
-            for key in self.differing_settings
-            if key in _SETTINGS_OF_MEASUREMENT or key.startswith(_TABLES_OF_MEASUREMENT)
+            key for key in self.differing_settings if key in keys or key.startswith(_TABLES_OF_MEASUREMENT)
         ]
-        if not self._has_one_dev:
+        if not self._share_held_out_examples:
             measured_otherwise.append("the seed, which selects the held-out examples")
         if measured_otherwise:
             warnings.append(
@@ -193,8 +195,10 @@ def _read_run(run: Path) -> ComparedRun:
     if results:
         runs = _one_per_seed(results)
         seeds, metrics = [run.seed for run in runs], [run.metrics for run in runs]
+        held_out_seed = min(run.seed for run in results.runs)
     else:
         seeds = [_value_at(source.values, "train.seed") or 0]
+        held_out_seed = seeds[0]
         metrics = [_last_scores(lines) if task is None else _best_scores(lines, task)]
     shown = [name for name in shown_metrics(metrics[0]) if all(name in row for row in metrics)]
     return ComparedRun(
@@ -203,6 +207,7 @@ def _read_run(run: Path) -> ComparedRun:
         curve_folder=curve_folder,
         settings=settings,
         seeds=tuple(seeds),
+        held_out_seed=held_out_seed,
         scores={key: tuple(row[key] for row in metrics) for key in shown},
         task_scores=() if task is None else tuple(_task_score(name, task, row) for row in metrics),
         steps=steps[-1]["step"],
@@ -227,7 +232,10 @@ def _task_name(task: str, folder: Path) -> str:
     try:
         return find_task(task).name
     except InputError:
-        raise InputError(f"{folder / SETTINGS_FILE}: unknown task {display_text(task)}; restore it") from None
+        raise InputError(
+            f"{folder / SETTINGS_FILE}: unknown task {display_text(task)}; use the version of Albertine that "
+            "wrote the run"
+        ) from None
 
 
 def _task_score(name: str, task: str, metrics: Mapping[str, float]) -> float:

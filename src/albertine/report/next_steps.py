@@ -8,7 +8,6 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.model.model import Model
 from albertine.report.page import Section, code_block, paragraphs
 from albertine.tasks.card import TaskCard
-from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.registry import find_task
 
 
@@ -29,11 +28,10 @@ def next_steps(source: str, card: TaskCard, settings: FinetuneSettings | None, m
         f"albertine predict {quoted} --data NEW.csv --out answers.csv",
         f"albertine serve {quoted}",
     ]
-    if is_convertible(model):
-        commands.append(f"albertine export {quoted} --to onnx --out {name}-onnx")
     explanation = "Evaluate it on labelled examples, predict new ones, or serve it over HTTP."
     if is_convertible(model):
-        explanation += " An export is faster; it needs pip install 'albertine[deploy]'."
+        commands.append(f"albertine export {quoted} --to onnx --out {name}-onnx")
+        explanation += " An export runs without PyTorch; it needs pip install 'albertine[deploy]'."
     placeholders = "NEW.csv is a placeholder" if labelled else "LABELLED.csv and NEW.csv are placeholders"
     return Section(
         "Next steps",
@@ -45,13 +43,13 @@ def next_steps(source: str, card: TaskCard, settings: FinetuneSettings | None, m
 
 
 def _labelled_data(card: TaskCard, settings: FinetuneSettings | None) -> str | None:
-    """Return the dev data of a run.
+    """Return the dev data of a run; None if its settings are not known.
 
-    None if the run held examples out of its training data, on which an evaluation would be too good.
+    Also None if its dev examples were held out of the training data: an evaluation would contain both.
     """
     if settings is None:
         return None
     if settings.dev is not None:
         return settings.dev
-    is_official_folder = find_task(card.task).is_official and settings.data and is_folder(settings.data)
-    return settings.data if is_official_folder else None
+    has_dev = settings.data is not None and find_task(card.task).has_dev_split(settings.data)
+    return settings.data if has_dev else None

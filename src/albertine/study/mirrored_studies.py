@@ -32,7 +32,7 @@ from albertine.train.mirrored_run import (
     uploaded_file,
 )
 
-LOCK_FILE = "study.lock"
+LOCK_FILE = "study.lock"  # also uploaded: it shows that a folder holds studies
 _WATCHED = (
     f"{RUNS_FOLDER}/{CHECKPOINTS}",
     f"{RUNS_FOLDER}/*/{RESULTS_FOLDER}/*",
@@ -52,7 +52,7 @@ def mirrored_studies(out: Path) -> Iterator[Path]:
     folder = work_folder(url)
     with locked_path(folder, url):
         manifest = _restore(folder, url)
-        progress.print_message(f"{url}: the studies work in {folder}, and their results are uploaded")
+        progress.print_message(f"{url}: the studies are stored in {folder}, and their results uploaded")
         with kept_uploaded(folder, url, manifest, watched=_WATCHED, without=DATA_FOLDER):
             yield folder
 
@@ -89,12 +89,12 @@ def _restore(folder: Path, url: str) -> FolderManifest | None:
     local, synchronized = run_files(folder), _synchronized_checksums(folder)
     runs, files = _by_run(manifest.files)
     for run, names in runs.items():
-        for path in _newer_parts(run, local, names):
+        for path in _paths_to_download(run, local, names):
             _download(folder, path, url, manifest)
     for name in files:
         checksum = file_checksum(local[name]) if name in local else None
         if checksum in (None, synchronized.get(name)) and checksum != manifest.files[name].sha256:
-            _download(folder, name, url, manifest)  # it has not changed here
+            _download(folder, name, url, manifest)  # unchanged here since the last upload or download
     mark_uploaded(folder, manifest)
     return manifest
 
@@ -119,8 +119,12 @@ def _by_run(names: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
     return runs, others
 
 
-def _newer_parts(run: str, local: Iterable[str], uploaded: Iterable[str]) -> list[str]:
-    """Return which files of an uploaded run are further than the local ones, or its folder."""
+def _paths_to_download(run: str, local: Iterable[str], uploaded: Iterable[str]) -> list[str]:
+    """Return the paths of an uploaded run to download.
+
+    These are the missing results if its training is finished here; its folder if the uploaded run has taken
+    more steps, or finished; otherwise none.
+    """
     results = f"{run}/{RESULTS_FOLDER}/"
     local = [name for name in local if name.startswith(f"{run}/")]
     local_results, uploaded_results = (

@@ -81,6 +81,10 @@ class Task:
         """Whether it is a published task, with an official layout."""
         return self.reader is not None
 
+    def has_dev_split(self, data: str) -> bool:
+        """Return whether data is a folder in the official layout, which includes dev."""
+        return self.is_official and is_folder(data)
+
     def split_names(self, split: str, data: str) -> tuple[str, ...]:
         """Return the names of the parts of a split, such as "dev_matched"; most splits have one part."""
         if self.official_split_names and is_folder(data):

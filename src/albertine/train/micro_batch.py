@@ -7,13 +7,13 @@ from albertine.model.cost import Precision, activation_bytes
 from albertine.settings import ModelSettings
 from albertine.train.settings import TrainerSettings
 
-_LARGEST, _SMALLEST = 131_072, 512
+_MAX_TOKENS, _MIN_TOKENS = 131_072, 512
 # Of the memory of a GPU. The rest is for weights, optimizer, heads of tasks and libraries.
 _ACTIVATION_FRACTION = 0.4
 
 
 def training_micro_batch_tokens(settings: TrainerSettings, model: ModelSettings, device: torch.device) -> int:
-    """Return the maximum of tokens per micro-batch: that of the settings, or the default of the device."""
+    """Return the maximum tokens per micro-batch: the setting, or a default for the device and the model."""
     if settings.micro_batch_tokens:
         return settings.micro_batch_tokens
     if device.type != "cuda":
@@ -27,15 +27,15 @@ def training_micro_batch_tokens(settings: TrainerSettings, model: ModelSettings,
 def fitting_micro_batch_tokens(
     model: ModelSettings, memory: float, precision: Precision, *, recompute: bool
 ) -> int:
-    """Return the largest power of two of tokens whose activations leave a GPU enough of its memory.
+    """Return the largest power of two of tokens whose activations fit into 40% of a GPU's memory.
 
-    Large micro-batches keep a GPU busy: Python starts an operation in the same time for few tokens as for
-    many (docs/records/first-gpu.md). The estimate has 15% of the tokens predicted, once; a head that reads
-    several depths or more tokens takes more.
+    Large micro-batches keep a GPU busy: to start an operation takes Python as long for few tokens as for many
+    (docs/records/first-gpu.md). The estimate is for a head that predicts 15% of the tokens once; others may
+    need more.
     """
-    tokens = _LARGEST
+    tokens = _MAX_TOKENS
     while (
-        tokens > _SMALLEST
+        tokens > _MIN_TOKENS
         and activation_bytes(model, tokens, precision, recompute=recompute) > _ACTIVATION_FRACTION * memory
     ):
         tokens //= 2

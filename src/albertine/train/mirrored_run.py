@@ -51,7 +51,7 @@ def mirrored_run(out: Path) -> Iterator[Path]:
         return
     busy = f"{url}: another process is training there; wait for it, or name another URL"
     with file_lock(run.with_name(f"{run.name}.lock"), busy):
-        progress.print_message(f"{url}: the run works in {run}, and is uploaded after each checkpoint")
+        progress.print_message(f"{url}: the run is stored in {run}, and uploaded after each checkpoint")
         with kept_uploaded(run, url, manifest):
             yield run
 
@@ -71,12 +71,13 @@ def kept_uploaded(
 
     Args:
         folder: the folder, which no other process may upload.
-        url: where to.
-        former: manifest of the uploaded version that the folder goes on from; None if there is none.
+        url: destination.
+        former: manifest of the uploaded version that the folder continues; None if there is none.
         watched: patterns of files whose changes start an upload.
-        without: name of a folder in it that is not uploaded.
+        without: name of a folder in it that is left out.
     """
     mirror = _Mirror(folder, url, former, watched, without)
+    mirror.start()
     try:
         yield
     except BaseException as error:
@@ -117,7 +118,7 @@ def _restored(url: str) -> tuple[Path, FolderManifest | None]:
 
 
 def refuse_removed(url: str, folder: Path) -> None:
-    """Raise `InputError` if a URL has other files, or had what the local folder has a copy of."""
+    """Raise `InputError` if a URL has other files, or if what it had was removed and a local copy is left."""
     refuse_existing_url(url)
     if folder.exists() and uploaded_file(folder).exists():
         raise InputError(
@@ -138,7 +139,7 @@ def _replace(run: Path, url: str, manifest: FolderManifest) -> None:
 
 
 def make_run_locks(folder: Path, names: Iterable[str]) -> None:
-    """Make the lock of each run among downloaded files, by which its folder is known."""
+    """Make the lock file of each downloaded run, without which its folder is not taken for a run."""
     for name in filter(_is_settings, names):
         checkpoints = (folder / name).parent / CHECKPOINTS_FOLDER
         checkpoints.mkdir(exist_ok=True)
@@ -152,10 +153,7 @@ def mark_uploaded(run: Path, manifest: FolderManifest) -> None:
 
 
 def uploaded_file(run: Path) -> Path:
-    """Return the file, beside a local folder, that shows that it has been on object storage.
-
-    It has the checksum of each file, as it was uploaded or downloaded last.
-    """
+    """Return the file beside a local folder with the checksums of its last upload or download."""
     return run.with_name(f"{run.name}.uploaded")
 
 
@@ -194,13 +192,16 @@ class _Mirror:
         watched: tuple[str, ...] = (CHECKPOINTS,),
         without: str | None = None,
     ):
-        """Start the thread; see `kept_uploaded`."""
+        """Store what to upload; see `kept_uploaded`."""
         self._run, self._url, self._writer = run, url, uuid4().hex
         self._manifest, self._watched, self._without = former, watched, without
         self._known_writers = {self._writer, self._manifest.writer if self._manifest else ""}
         self._uploaded_state: object = None
         self._failures, self._stopping = 0, threading.Event()
         self._thread = threading.Thread(target=self._upload_changes, daemon=True)
+
+    def start(self) -> None:
+        """Start to upload changes."""
         self._thread.start()
 
     def finish(self, attempts: int = _LAST_ATTEMPTS) -> str | None:

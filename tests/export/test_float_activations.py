@@ -1,6 +1,8 @@
-"""Activations with outliers, whose rounding spoils a model in int8, stay in floating point."""
+"""Activations with outliers, whose quantization spoils a model in int8, stay in floating point."""
 
+import shutil
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +12,12 @@ from tests.export.export_fixtures import LABELS, TEXTS
 from tests.task_fixtures import MODEL, reviews, write_csv
 
 from albertine.checksums import file_checksum
+from albertine.engines.exported_folder import open_export
 from albertine.export import judged_int8
+from albertine.export.accuracy import Accuracy, Judge
 from albertine.export.export import export
-from albertine.export.quantizers import find_quantizers, remove_quantizers
+from albertine.export.judged_int8 import quantize_judged
+from albertine.export.quantizers import find_quantizers, write_without
 from albertine.export.settings import ExportSettings
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
@@ -23,6 +28,7 @@ from albertine.interop.export_record import read_export_record
 from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load_checkpoint
 from albertine.model.model import Model
+from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.settings.export import ExportFormat
 from albertine.tasks.checkpoint_card import read_card
@@ -67,20 +73,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("exits", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_an_activation_with_outliers_is_not_rounded(
+def test_an_activation_with_outliers_stays_in_floating_point(
     exits: bool, model_with_outliers: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ExportSettings(precision="int8", data=str(data), exits=exits)
     kept = export(model_with_outliers, tmp_path / "kept", settings, force=True)
-    monkeypatch.setattr(judged_int8, "TOLERATED_LOSS", 100.0)
-    rounded = export(model_with_outliers, tmp_path / "rounded", settings, force=True)
+    monkeypatch.setattr(judged_int8, "SEARCH_ABOVE_LOSS", 100.0)
+    quantized = export(model_with_outliers, tmp_path / "quantized", settings, force=True)
     assert kept.scores is not None
-    assert rounded.scores is not None
-    assert rounded.scores.loss > 20
+    assert quantized.scores is not None
+    assert quantized.scores.loss > 20
     assert kept.scores.loss < 5
-    assert 1 <= kept.scores.kept < kept.scores.activations
-    assert kept.num_bytes <= rounded.num_bytes  # the weights are the same
-    shown = f"{kept.scores.kept} of {kept.scores.activations} activations are not rounded."
+    assert 1 <= kept.scores.float_activations < kept.scores.activations
+    assert kept.num_bytes <= quantized.num_bytes  # the weights are the same
+    shown = f"{kept.scores.float_activations} of {kept.scores.activations} activations in floating point"
     assert shown in (tmp_path / "kept" / "README.md").read_text(encoding="utf-8")
     (evaluation,) = evaluate(tmp_path / "kept", EvaluateSettings(data=str(data)))
     assert evaluation.primary_metric == kept.scores.after.score
@@ -91,7 +97,7 @@ def test_all_quantizers_can_be_removed(
     to: ExportFormat, classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = write_csv(tmp_path / "rows.csv", reviews(3, 60))
-    monkeypatch.setattr(judged_int8, "TOLERATED_LOSS", 100.0)
+    monkeypatch.setattr(judged_int8, "SEARCH_ABOVE_LOSS", 100.0)
     export(
         classifier,
         tmp_path / "out",
@@ -101,9 +107,10 @@ def test_all_quantizers_can_be_removed(
     before = mean_error(classifier, tmp_path / "out")
     quantizers = find_quantizers(tmp_path / "out", to)
     assert len(quantizers) >= 1 + 4 * 5 + 1  # embedding, layers and head
-    remove_quantizers(tmp_path / "out", to, quantizers[:1])
+    original = shutil.copytree(tmp_path / "out", tmp_path / "original")
+    write_without(original, tmp_path / "out", to, quantizers[:1])
     assert find_quantizers(tmp_path / "out", to) == quantizers[1:]
-    remove_quantizers(tmp_path / "out", to, quantizers[1:])
+    write_without(original, tmp_path / "out", to, quantizers)
     assert find_quantizers(tmp_path / "out", to) == []
     update_record(tmp_path / "out")
     assert mean_error(classifier, tmp_path / "out") < 1.1 * before  # the rest is of the weights
@@ -124,3 +131,48 @@ def mean_error(source: Path, exported: Path) -> float:
         for before, after in zip(expected, actual, strict=True)
         for name in LABELS
     )
+
+
+class ScriptedJudge(Judge):
+    """Gives scores in a fixed order."""
+
+    def __init__(self, scores: Sequence[float]):
+        self._scores = list(scores)
+
+    def calibration_strips(self) -> Sequence[Strip]:
+        return [Strip.from_sequences([[2, 7, 3]])]
+
+    def before(self) -> Accuracy:
+        return Accuracy(1.0, "100", 100, "examples")
+
+    def after(self, folder: Path) -> Accuracy:
+        assert (folder / "model.onnx").is_file()
+        return Accuracy(self._scores.pop(0), "", 100, "examples")
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([0.996], 0),  # high enough
+        ([0.90, 0.94, 0.999], 2),  # the first number that is high enough
+        ([0.90, 0.94, 0.97, 0.96, 0.95, 0.95, 0.95], 2),  # never high enough: the best one
+        ([0.90, 0.80, 0.70, 0.60, 0.50, 0.50, 0.50], 0),
+    ],
+)
+def test_the_search_keeps_as_many_in_floating_point_as_the_score_needs(
+    scores: list[float], expected: int, exported: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(exported, tmp_path / "out")
+    result = quantize_judged(
+        folder,
+        ["model.onnx"],
+        ExportSettings(precision="int8"),
+        ScriptedJudge(scores),
+        lambda folder, strips: (open_export(folder).logits(strip) for strip in strips),
+        name="out",
+        force=True,
+    )
+    assert result is not None
+    assert result.float_activations == expected
+    assert len(find_quantizers(folder, "onnx")) == 1 + 4 * 5 + 2 - expected  # embedding, layers, head
+    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in exported.iterdir())
