@@ -119,13 +119,41 @@ def test_other_held_out_examples_have_no_difference(tmp_path: Path) -> None:
         write_finetuning(tmp_path / "b", {1: 0.7, 2: 0.8, 3: 0.9}),
     ]
     for folder in folders:
-        for file in folder.glob("*/settings.toml"):
-            file.write_text(
-                file.read_text().replace("# data = (text in quotes; not set)", 'data = "rows.csv"')
-            )
+        set_paths(folder, data="rows.csv")
     comparison = compare_runs(folders)
     assert "the seed, which selects the held-out examples" in comparison.warnings[0]
     assert comparison.difference(comparison.runs[1]) is None
+
+
+def set_paths(folder: Path, **values: str) -> None:
+    """Set settings of the runs in a folder that were not set."""
+    for file in folder.glob("*/settings.toml"):
+        text = file.read_text()
+        for name, value in values.items():
+            unset = f"# {name} = (text in quotes; not set)"
+            assert unset in text
+            text = text.replace(unset, f'{name} = "{value}"')
+        file.write_text(text)
+
+
+@pytest.mark.parametrize("dev", ["dev.csv", None])
+def test_other_training_data_matter_only_without_dev(dev: str | None, tmp_path: Path) -> None:
+    folders = [write_finetuning(tmp_path / name, {0: 0.5, 1: 0.6}) for name in "ab"]
+    for folder in folders:
+        set_paths(folder, data=f"{folder.name}.csv", **({} if dev is None else {"dev": dev}))
+    warnings = compare_runs(folders).warnings
+    assert warnings == [] if dev else "because the runs differ in data" in warnings[0]
+
+
+def test_the_first_seed_of_a_sweep_selects_the_held_out_examples(tmp_path: Path) -> None:
+    sweep = write_finetuning(tmp_path / "sweep", {0: 0.5, 1: 0.6})
+    results = json.loads((sweep / "results.json").read_text())
+    results["runs"].append(results["runs"][1])  # a second rate with this seed; the best run has seed 1
+    (sweep / "results.json").write_text(json.dumps(results))
+    other = write_finetuning(tmp_path / "other", {0: 0.5, 1: 0.7})
+    for folder in (sweep, other):
+        set_paths(folder, data="rows.csv")
+    assert compare_runs([sweep, other]).warnings == []
 
 
 def test_another_device_measures_the_same(tmp_path: Path) -> None:

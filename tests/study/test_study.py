@@ -142,6 +142,7 @@ def test_plan_of_finished_and_of_new_runs(
     (plan,) = json.loads(capsys.readouterr().out)
     assert (plan["runs"], plan["finished"], plan["is_measured"]) == (6, 4, True)
     assert plan["flops"] > 0 < plan["seconds"]
+    assert plan["finetuning_steps"] == 2 * 2  # of two runs, two steps on one task
     assert plan["detectable"][1]["difference"] is None  # three seeds decide nothing
     assert run_command(app, _words(studied, "--print-plan", "--seeds", "5", "--json")) == 0
     (plan,) = json.loads(capsys.readouterr().out)
@@ -150,6 +151,7 @@ def test_plan_of_finished_and_of_new_runs(
     assert run_command(app, _words(tmp_path, "--print-plan")) == 0
     output = " ".join(capsys.readouterr().out.split())  # lines are wrapped at the width of the terminal
     assert "order: 4 runs, 0 finished" in output
+    assert "; evaluation and 8 steps of fine-tuning not included" in output
     assert "can detect nothing with 2 seeds; a verdict needs 5" in output
     assert not (tmp_path / "studies").exists()
 

@@ -42,8 +42,8 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
         basis = "by finished runs" if plan.is_measured else "estimated from the speed of matrix products"
         console.print(
             f"[bold]{escape(plan.claim.name)}[/bold]: {plan.runs} runs, {plan.finished} finished; "
-            f"{format_flops(plan.flops)} of pre-training, about {format_duration(plan.seconds)} ({basis}), "
-            "without evaluation and fine-tuning",
+            f"{format_flops(plan.flops)} of pre-training, about {format_duration(plan.seconds)} ({basis}); "
+            f"evaluation{_finetuning_text(plan)} not included",
             highlight=False,
         )
         if plan.claim.recurrence is not None:
@@ -51,6 +51,10 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
         for expectation, difference in plan.detectable:
             line = f"{expectation.text}: can detect {_detectable_text(plan, expectation, difference)}"
             console.print(f"    {escape(line)}", highlight=False)
+
+
+def _finetuning_text(plan: StudyPlan) -> str:
+    return f" and {plan.finetuning_steps:,} steps of fine-tuning" if plan.finetuning_steps else ""
 
 
 def _detectable_text(plan: StudyPlan, expectation: Expectation, difference: float | None) -> str:
@@ -70,6 +74,7 @@ def _plan_json(plan: StudyPlan) -> dict[str, object]:
         "finished": plan.finished,
         "flops": plan.flops,
         "seconds": plan.seconds,
+        "finetuning_steps": plan.finetuning_steps,
         "is_measured": plan.is_measured,
         "detectable": [
             {**asdict(expectation), "difference": difference} for expectation, difference in plan.detectable

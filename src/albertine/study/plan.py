@@ -30,6 +30,7 @@ class StudyPlan:
         finished: number of runs that need nothing more.
         flops: FLOPs of pre-training in the other runs.
         seconds: expected time of pre-training, on all cores.
+        finetuning_steps: remaining steps of fine-tuning, whose time is not estimated.
         is_measured: whether the time follows from the speed of finished runs.
         seeds: number of seeds.
         detectable: for each expectation, the difference that the seeds can detect in the unit of pages, if
@@ -41,6 +42,7 @@ class StudyPlan:
     finished: int
     flops: float
     seconds: float
+    finetuning_steps: int
     is_measured: bool
     seeds: int
     detectable: Sequence[tuple[Expectation, float | None]]
@@ -70,6 +72,7 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
         finished=len(every) - len(remaining),
         flops=flops,
         seconds=seconds,
+        finetuning_steps=sum(run.remaining_finetuning_steps(measures) for run in remaining),
         is_measured=bool(rates),
         seeds=seeds,
         detectable=[(one.expectation, _detectable(one, seeds)) for one in report.verdicts],

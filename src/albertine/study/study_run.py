@@ -255,6 +255,11 @@ class StudyRun:
                 steps += self._last_steps(self._task_part(task) if plan is None else f"{task}-*")
         return min(steps, planned)
 
+    def remaining_finetuning_steps(self, measures: Collection[str]) -> int:
+        """Return how many steps of fine-tuning are not done."""
+        done = max(self.steps_done(measures), self.settings.train.steps)
+        return self.planned_steps(measures) - done
+
     def _last_steps(self, pattern: str) -> int:
         """Return the steps of the models of its fine-tuning whose folders match a pattern."""
         folder = self._tasks_folder if self.finetuning is None else self._tasks_folder / self._plan_hash
