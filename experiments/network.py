@@ -132,13 +132,13 @@ class VariantEncoder(nn.Module):
         if causal:
             return _causal_attention(qkv, layout, heads)
         if qkv.requires_grad:
-            return short_attention(qkv, layout.length_runs, heads, 0.0)
-        return attention_by_length(qkv, layout.length_runs, heads, 0.0)
+            return short_attention(qkv, layout.length_groups, heads, 0.0)
+        return attention_by_length(qkv, layout.length_groups, heads, 0.0)
 
 
 def _causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
     outputs, start = [], 0
-    for count, length in layout.length_runs:
+    for count, length in layout.length_groups:
         rows = qkv[start : start + count * length].view(count, length, 3, heads, -1)
         query, key, value = rows.permute(2, 0, 3, 1, 4)
         output = functional.scaled_dot_product_attention(query, key, value, is_causal=True)

@@ -77,7 +77,7 @@ REPLACED = {
     "left_out": "skipped",
     "went_back": "discard_after",
     "all_the_same": "identical_predictions",
-    "unanswered": "is_unlabelled",
+    "unanswered": "is_unlabeled",
     "be_quiet": "set_quiet",
     "guesses_of": "predict_sample_masks",
     "kinds_of": "head_kinds",

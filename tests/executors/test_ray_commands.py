@@ -26,7 +26,7 @@ from albertine.corpus.build import build_corpus
 from albertine.corpus.settings import CorpusSettings
 from albertine.executors.ray_cluster import RayCluster
 from albertine.finetune.finetune import finetune
-from albertine.finetune.settings import FinetuneSettings
+from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
 from albertine.inference.predict import predict
 from albertine.inference.settings import PredictSettings
 from albertine.settings import HeadSettings
@@ -115,6 +115,20 @@ def test_seeds_of_finetuning(
     settings = with_train_settings(replace(finetune_settings, seeds=2), steps=6, evaluate_every=3)
     for name, executor in (("alone", None), ("cluster", cluster)):
         finetune(str(checkpoint), tmp_path / name, settings, executor=executor)
+    assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
+
+
+@pytest.mark.slow
+def test_a_sweep(
+    cluster: RayCluster, checkpoint: Path, tmp_path: Path, finetune_settings: FinetuneSettings
+) -> None:
+    short = with_train_settings(finetune_settings, steps=6, evaluate_every=3)
+    settings = SweepSettings(
+        **{**vars(short), "grid": SweepGrid(lr="1e-6, 1x", batch_size="16", dropout="0")}
+    )
+    for name, executor in (("alone", None), ("cluster", cluster)):
+        results = finetune(str(checkpoint), tmp_path / name, settings, sweep=True, executor=executor)
+        assert len(results.runs) == 2
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
 
 

@@ -72,7 +72,7 @@ def test_advice_follows_from_the_run(
         checkpoint, tmp_path / "random", replace(settings, random_weights=True)
     ).baseline_advice
     assert random_advice is not None
-    assert "start from pre-trained weights (no --random-weights)" in random_advice
+    assert "start from pre-trained weights (leave out --random-weights)" in random_advice
 
 
 def test_advice_for_a_long_run(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_advice_for_a_long_run(checkpoint: Path, finetune_settings: FinetuneSett
         advice = baseline_module.baseline_advice({"accuracy": 0.75}, best, large, finetune_settings)
         assert advice is not None
         assert advice.startswith(
-            "a bag of words, which ignores the order of words, scores higher (75.0) than"
+            "a bag of words, a linear model on words and bigrams, scores higher (75.0) than"
         )
         assert f"this model (50.0); to improve the model, {remedy}" in advice
 
@@ -117,7 +117,7 @@ def test_report_says_that_the_bag_of_words_is_ahead(
 ) -> None:
     finetune(checkpoint, tmp_path / "run", one_step(finetune_settings))
     page = finetuning_page(tmp_path / "run").html()
-    assert "A bag of words, which ignores the order of words, scores higher (100.0)" in page
+    assert "A bag of words, a linear model on words and bigrams, scores higher (100.0)" in page
 
 
 def test_finished_run_does_not_compute_it_again(

@@ -427,7 +427,7 @@ def test_race_metrics_by_level(checkpoint: Path, world: Path, tmp_path: Path) ->
     assert evaluation.num_examples == 40
 
 
-def test_unlabelled_test_split_cannot_be_evaluated(checkpoint: Path, world: Path, tmp_path: Path) -> None:
+def test_unlabeled_test_split_cannot_be_evaluated(checkpoint: Path, world: Path, tmp_path: Path) -> None:
     task = find_task("rte")
     card = TaskCard("rte", "classify", task.labels, task.metric_names, max_length=64)
     model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify", labels=2), card)
@@ -437,7 +437,7 @@ def test_unlabelled_test_split_cannot_be_evaluated(checkpoint: Path, world: Path
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_unlabelled_examples_stop_an_evaluation_or_are_skipped(
+def test_unlabeled_examples_stop_an_evaluation_or_are_skipped(
     position: int, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = save_untrained_model(

@@ -752,10 +752,10 @@ def test_changes_by_transformers_override_saved_settings(tmp_path: Path) -> None
         )
     )
     assert shallow.settings.layers == 2
-    labelled = change_in_transformers(
-        tmp_path / "saved", tmp_path / "labelled", "AlbertForSequenceClassification", num_labels=3
+    labeled = change_in_transformers(
+        tmp_path / "saved", tmp_path / "labeled", "AlbertForSequenceClassification", num_labels=3
     )
-    model = load(labelled)
+    model = load(labeled)
     assert (model.head_settings.kind, model.head_settings.labels) == ("classify", 3)
     encoder_only = load(change_in_transformers(tmp_path / "saved", tmp_path / "encoder", "AlbertModel"))
     assert torch.equal(encoder_only.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)

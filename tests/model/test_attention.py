@@ -32,7 +32,7 @@ def test_layout_sorts_sequences_and_restores_their_order(lengths: list[int]) -> 
     sequences = values.split(lengths) if lengths else ()
     assert torch.equal(rows, torch.cat([values[:0], *(sequences[index] for index in order)]))
     assert torch.equal(layout.restore_order(rows), values)
-    assert [length for count, length in layout.length_runs for _ in range(count)] == sorted(
+    assert [length for count, length in layout.length_groups for _ in range(count)] == sorted(
         length for length in lengths if length
     )
     assert layout.offsets.diff().tolist() == sorted(lengths)
@@ -58,7 +58,7 @@ def test_attention_by_length_equals_the_definition() -> None:
     lengths = [1, 3, 3, 8]
     qkv = torch.randn(15, 3 * WIDTH, dtype=torch.float64, requires_grad=True)
     layout = AttentionLayout.from_strip(strip_of_lengths(lengths))
-    actual = attention_by_length(qkv, layout.length_runs, HEADS, 0.0)
+    actual = attention_by_length(qkv, layout.length_groups, HEADS, 0.0)
     expected = reference_attention(qkv, lengths)
     assert torch.allclose(actual, expected, atol=1e-12)
     weight = torch.randn_like(actual)

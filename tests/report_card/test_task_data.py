@@ -91,7 +91,7 @@ def test_data_without_valid_rows_is_refused(tmp_path: Path) -> None:
     rows = [{"premise": "a", "hypothesis": "b", "label": 9}]
     for name in ("train", "valid"):
         write_jsonl(tmp_path / f"mnli.{name}.jsonl", rows)
-    with pytest.raises(InputError, match=r"mnli\.train\.jsonl: no labelled examples of MNLI"):
+    with pytest.raises(InputError, match=r"mnli\.train\.jsonl: no labeled examples of MNLI"):
         copy_examples(find_sources(tmp_path).tasks["mnli"], tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 

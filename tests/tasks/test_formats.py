@@ -248,7 +248,7 @@ def test_table_without_rows_has_no_examples(tmp_path: Path) -> None:
     assert read_all("classify", tmp_path / "a.csv") == []
 
 
-def test_unlabelled_rows_are_skipped_in_training(tmp_path: Path) -> None:
+def test_unlabeled_rows_are_skipped_in_training(tmp_path: Path) -> None:
     entries = [{"id": "1", "question": "q", "answers": []}, {"id": "2", "question": "q"}]
     squad = {"data": [{"paragraphs": [{"context": "Ida.", "qas": entries}]}]}
     file = tmp_path / "train-v2.0.json"
@@ -395,7 +395,7 @@ def check_official_example(task: str, example: Example, *, has_labels: bool) -> 
             if has_labels:
                 assert example.label in labels if labels else example.value is not None
             else:
-                assert not example.is_labelled
+                assert not example.is_labeled
             assert all(example.texts)
         case MultipleChoiceExample():
             assert len(example.options) == 4
@@ -538,7 +538,7 @@ def test_invalid_hub_rows_of_glue_are_skipped(
     errors = ReadErrors(skip=True)
     (example,) = find_task(task).read_examples("hub:x", "dev", COLUMNS, errors, require_labels=True)
     assert example.example_id == str(len(rows))
-    assert example.is_labelled
+    assert example.is_labeled
     assert errors.messages == [f"row {number}: {message}" for number, message in enumerate(messages)]
 
 
@@ -562,7 +562,7 @@ def test_invalid_hub_rows_of_race_are_skipped(
     monkeypatch.setattr(race, "read_rows", lambda *_: rows)
     errors = ReadErrors(skip=True)
     examples = list(find_task("race").read_examples("hub:x", "dev", COLUMNS, errors, require_labels=True))
-    assert [(example.example_id, example.is_labelled) for example in examples] == [
+    assert [(example.example_id, example.is_labeled) for example in examples] == [
         ("middle1", True),
         ("high1", True),
     ]

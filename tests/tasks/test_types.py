@@ -245,12 +245,12 @@ def test_long_sentences_are_split_and_every_word_is_tagged(albertine_tokenizer: 
         probabilities = np.zeros((len(sample.ids[0]), 2), np.float32)
         probabilities[np.arange(len(probabilities)), np.maximum(sample.target[0], 0)] = 1
         correct_scores.append(probabilities.reshape(-1))
-    unlabelled = TaggedExample("", "", words)
-    prediction = task_type.prediction(unlabelled, encoded, correct_scores)
+    unlabeled = TaggedExample("", "", words)
+    prediction = task_type.prediction(unlabeled, encoded, correct_scores)
     assert tuple(prediction["tags"]) == tags
     assert task_type.target_counts(encoded.samples) == (len(words),)
-    (encoded_unlabelled,) = task_type.encode([unlabelled])
-    assert task_type.prediction(unlabelled, encoded_unlabelled, correct_scores) == prediction
+    (encoded_unlabeled,) = task_type.encode([unlabeled])
+    assert task_type.prediction(unlabeled, encoded_unlabeled, correct_scores) == prediction
 
 
 def test_word_without_tokens_is_encoded_as_unknown(albertine_tokenizer: Tokenizer) -> None:

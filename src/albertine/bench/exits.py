@@ -2,8 +2,8 @@
 
 For each seed, a checkpoint is fine-tuned with exits and without and, if its layers share their weights,
 with fewer layers, without exits. All models are measured on dev, the one with exits with every exit rule.
-Classifiers run the same rules in padded batches, too. Results are stored, and an interrupted benchmark
-resumes.
+Classifiers also run rules of patience and confidence in padded batches. Results are stored, and an
+interrupted benchmark resumes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -135,7 +135,7 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
 
 
 def _with_defaults(source: str, settings: ExitBenchSettings) -> ExitBenchSettings:
-    """Return all settings; stored, they refuse to go on with runs of a version that has other defaults.
+    """Return the settings with all defaults filled in, so that a later version with others refuses them.
 
     Raises `InputError` for what is missing, before there is a folder.
     """
@@ -157,8 +157,8 @@ def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:
     if file.exists() and build_settings(ExitBenchSettings, read_settings_file(file)) != settings:
         raise InputError(f"{out}: a benchmark with other settings ({file}); use the same, or another --out")
     out.mkdir(parents=True, exist_ok=True)
-    with atomic_file(file) as partial:
-        partial.write_text(settings_to_toml(settings), encoding="utf-8")
+    with atomic_file(file) as new_file:
+        new_file.write_text(settings_to_toml(settings), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,14 @@ WITH_EXITS, WITHOUT_EXITS = _Variant("exits", trains_exits=True), _Variant("no-e
 
 @dataclass(frozen=True)
 class _RunResult:
-    """What is stored of one run: seconds of padded batches are by the name of the setting."""
+    """The stored result of one run.
+
+    Attributes:
+        task: name of the task.
+        num_examples: number of examples of dev.
+        points: full depth first, then each exit rule.
+        padded_seconds: seconds in padded batches, by the name of the rule.
+    """
 
     task: str
     num_examples: int
@@ -210,7 +217,7 @@ class _ExitBenchmark:
 
     def _variants(self) -> list[_Variant]:
         layers = self._model.settings.layers
-        if not self._model.settings.shares_all_layers:  # other weights do not fit fewer layers
+        if not self._model.settings.shares_all_layers:  # separate layers cannot move to a model with fewer
             return [WITH_EXITS, WITHOUT_EXITS]
         depths = sorted({max(1, round(layers * share)) for share in (0.25, 0.5, 0.75)} - {layers})
         return [WITH_EXITS, WITHOUT_EXITS, *(_shallow(depth) for depth in depths)]
@@ -252,7 +259,7 @@ class _ExitBenchmark:
     def _padded_seconds(
         self, model: FinetunedModel, examples: Sequence[Example], rules: Mapping[str, ExitRule]
     ) -> dict[str, float]:
-        """Return the time of full depth and of each rule in padded batches; empty if not a classifier."""
+        """Return the time in padded batches, of full depth and of rules; empty if not a classifier."""
         engine = model.engine
         if not isinstance(engine, TorchEngine) or type(engine.model.head) is not ClassificationHead:
             return {}
@@ -263,7 +270,7 @@ class _ExitBenchmark:
             for first in range(0, len(encoded), size)
         ]
         time_padded_exits(engine, strips, None)  # the first pass is slower
-        # Padded batches know no other rules.
+        # Padded batches support only patience and confidence.
         timed = {name: rule for name, rule in rules.items() if rule.patience or rule.confidence}
         rule_by_name: dict[str, ExitRule | None] = {FULL_DEPTH: None, **timed}
         return {name: time_padded_exits(engine, strips, rule)[0] for name, rule in rule_by_name.items()}

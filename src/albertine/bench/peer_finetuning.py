@@ -56,8 +56,8 @@ class PeerFinetuning:
         head = self.task_type.head_settings
         torch.manual_seed(settings.train.seed)
         model_class: Any = getattr(transformers, _MODEL_CLASSES[head.kind])
-        is_labelled = head.kind in ("classify", "multi-label", "regress", "token")
-        labels: dict[str, Any] = {"num_labels": head.labels} if is_labelled else {}
+        is_labeled = head.kind in ("classify", "multi-label", "regress", "token")
+        labels: dict[str, Any] = {"num_labels": head.labels} if is_labeled else {}
         if head.kind == "multi-label":
             labels["problem_type"] = "multi_label_classification"
         self.model = model_class.from_pretrained(

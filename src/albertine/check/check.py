@@ -18,6 +18,7 @@ from albertine.check.settings import CheckSettings
 from albertine.check.tokens import TokenCheck
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.errors import InputError
+from albertine.interop.hub import locate_checkpoint
 from albertine.interop.transformers_config import read_config
 from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
@@ -81,12 +82,13 @@ def _is_corpus(name: str) -> bool:
 
 
 def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[Finding], int]:
-    tokenizer = None if settings.tokenizer is None else load_tokenizer(settings.tokenizer)
+    folder = None if settings.tokenizer is None else _tokenizer_folder(settings.tokenizer)
+    tokenizer = None if folder is None else load_tokenizer(folder)
     encoding, errors = EncodingCheck(), ReadErrors(skip=True)
     train_checks: list[Check] = [LanguageCheck(tokenizer), DocumentCheck(settings.vocab_size)]
     both_checks: list[Check] = [DuplicateCheck(tokenizer.normalize if tokenizer else str), LabelCheck()]
-    if tokenizer is not None:
-        both_checks.append(TokenCheck(tokenizer, _max_length(settings)))
+    if tokenizer is not None and folder is not None:
+        both_checks.append(TokenCheck(tokenizer, settings.max_length or _max_length(folder)))
     num_texts = 0
     with progress.progress_counter("Checking", total=None, unit="texts") as advance:
         for item, is_encoding_known in _items(find_sources(data), settings, encoding, errors):
@@ -122,11 +124,14 @@ def _items(
         yield from ((item, False) for item in items)
 
 
-def _max_length(settings: CheckSettings) -> int:
-    if settings.max_length is not None:
-        return settings.max_length
-    assert settings.tokenizer is not None
-    config = settings.tokenizer / "config.json"
+def _tokenizer_folder(source: Path) -> Path:
+    """Return the folder itself, also that of an export, or a download of a URL or of a hub repository."""
+    return source if source.is_dir() else locate_checkpoint(source, weights=False)
+
+
+def _max_length(folder: Path) -> int:
+    """Return the maximum length of the model in a folder, if there is one."""
+    config = folder / "config.json"
     length = read_config(config).get("max_position_embeddings") if config.is_file() else None
     return length if isinstance(length, int) and length >= 8 else _DEFAULT_MAX_LENGTH
 

@@ -18,7 +18,8 @@ class CheckSettings(Settings):
     dev: str | None = setting(None, "Table of the dev examples, to compare with DATA.")
     tokenizer: Path | None = setting(
         None,
-        "Folder of a tokenizer, or of a model or run that contains one: for unknown characters and lengths.",
+        "Tokenizer, model or run (folder, URL or hub name), to count unknown characters and rows that are "
+        "too long.",
     )
     max_length: int | None = setting(
         None,

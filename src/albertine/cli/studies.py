@@ -43,7 +43,7 @@ def study(
 
     resolved_settings = options.read_settings(StudySettings)
     if claims and all_claims:
-        raise InputError("--all: claims are named too; give one of both")
+        raise InputError("--all: claims are named too; leave out --all or the names")
     chosen = [find_claim(name) for name in dict.fromkeys(claims)]
     if all_claims:
         chosen = claims_for(resolved_settings.scale)

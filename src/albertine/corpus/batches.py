@@ -1,13 +1,11 @@
-"""Batches of pre-training samples, each with at most a given number of tokens.
+"""Batches of pre-training samples.
 
-A batch holds the next samples in training order, as many as fit. The maximum length of a
-sample can be computed from its index, so the main process plans batches as lists of
-indices, and worker processes draw the samples. Every rank plans the same batches and
-takes its own part of each. The position in the training order is therefore the only state
-to save.
+A step takes at most `batch_tokens` tokens over all ranks. A `Batch` is one rank's part of a step, or a
+micro-batch of it. Consecutive samples in training order, enough for `pool_size` steps, form a pool, and each
+step takes samples of similar length from it, because attention on a CPU is fastest with equal lengths.
 
-A pool is the samples of `pool_size` batches. A batch gets samples of similar length from the
-pool, because attention on a CPU is fastest with equal lengths.
+The maximum length of a sample follows from its index, so every rank plans all steps as lists of indices, and
+worker processes draw the samples. The position in the training order is therefore the only state to save.
 
 See docs/decisions/dataloader.md.
 """
@@ -199,7 +197,7 @@ class BatchLoader:
             start, first_batch = start + len(lengths), 0
 
     def _pool_lengths(self, start: int, stop: int | None) -> NDArray[np.int64]:
-        """Return the maximum length of each sample of the pool whose first sample is `start` [samples]."""
+        """Return the maximum length of each sample, [samples], of the pool that begins at `start`."""
         pool_tokens = self._batch_tokens * self._pool_size
         count = pool_tokens // self._dataset.objective.max_length + 1  # enough if all have max_length
         lengths = np.empty(0, np.int64)

@@ -42,7 +42,7 @@ class DevEvaluator:
         """Store the arguments.
 
         Args:
-            dev: labelled examples, each with its encoding.
+            dev: labeled examples, each with its encoding.
             task_type: computes losses, predictions and metrics.
             distributed: the processes.
             micro_batch_tokens: maximum tokens of a micro-batch.

@@ -56,7 +56,7 @@ def predict_dev(
 
     Args:
         folder: folder of the model.
-        dev: labelled examples, each with its encoding.
+        dev: labeled examples, each with its encoding.
         device: where the model runs.
     """
     model = load_checkpoint(folder)

@@ -125,7 +125,7 @@ def _finetune_in(
     _check_output_folder(out)
     with init_distributed(settings.device, settings.train.timeout_minutes) as distributed:
         if executor is not None and distributed.world_size > 1:
-            raise InputError("--cluster: the runs of torchrun cannot be on a cluster; leave out one of both")
+            raise InputError("--cluster: cannot be combined with torchrun; leave out one of them")
         source = None if model is None else str(model)
         check_minutes(settings, sweep=sweep)
         data = prepare_task(source, settings)

@@ -15,7 +15,7 @@ from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.metrics.display import format_metrics
-from albertine.tasks.reading import labelled_examples, report_skipped
+from albertine.tasks.reading import labeled_examples, report_skipped
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.task import check_header_option
@@ -154,7 +154,7 @@ def read_split(
             f"{settings.data}: {split_name} of {model.card.task} has no labels; "
             "write predictions for it with albertine predict"
         )
-        examples = labelled_examples(examples, errors, no_labels_message)
+        examples = labeled_examples(examples, errors, no_labels_message)
     count = 0
     for example in model.task_type.consistent_examples(examples, model.card.num_options, errors):
         count += 1

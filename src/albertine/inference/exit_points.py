@@ -98,7 +98,7 @@ def measure_points(
     rules: Mapping[str, ExitRule],
     batch_size: int | None = None,
 ) -> list[ExitPoint]:
-    """Return the point of full depth and of each rule on labelled examples.
+    """Return the point of full depth and of each rule on labeled examples.
 
     Args:
         model: the model.

@@ -29,7 +29,7 @@ _GOOGLE_CONFIGS: Mapping[str, Family] = {"albert_config.json": "albert", "bert_c
 MODELING_FILE = "modeling_albertine.py"  # copied into folders that depart from published ALBERT
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 # Without a problem type, `transformers` chooses the loss of these heads by the labels of the first batch.
-_LABELLED_KINDS = ("classify", "multi-label", "token")
+_LABELED_KINDS = ("classify", "multi-label", "token")
 _MULTI_LABEL = "multi_label_classification"
 _PROBLEM_TYPES = {
     "classify": "single_label_classification",
@@ -175,7 +175,7 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
         kind = "regress"
     values = {
         "kind": kind,
-        "labels": label_count if kind in _LABELLED_KINDS else _FIXED_LABEL_COUNTS[kind],
+        "labels": label_count if kind in _LABELED_KINDS else _FIXED_LABEL_COUNTS[kind],
         "dropout": _head_dropout(config, family, kind),
     }
     return build_settings(HeadSettings, SettingsSource(values, source))
@@ -220,7 +220,7 @@ def _saved_head_settings(config: Mapping[str, Any], source: str) -> HeadSettings
 def label_names_from_config(config: Mapping[str, Any], head: HeadSettings) -> tuple[str, ...]:
     """Return the label names in order of their index; empty if the config has none or only default names."""
     id2label = config.get("id2label")
-    if head.kind not in _LABELLED_KINDS or not isinstance(id2label, Mapping):
+    if head.kind not in _LABELED_KINDS or not isinstance(id2label, Mapping):
         return ()
     label_names = tuple(id2label.get(str(number), id2label.get(number)) for number in range(head.labels))
     if not all(isinstance(name, str) for name in label_names) or label_names == _default_label_names(
@@ -255,7 +255,7 @@ def transformers_config(
         "pad_token_id": 0,
         "classifier_dropout_prob" if family == "albert" else "classifier_dropout": head.dropout,
     }
-    if head.kind in (*_LABELLED_KINDS, "regress"):
+    if head.kind in (*_LABELED_KINDS, "regress"):
         names = label_names or _default_label_names(head.labels)
         config["id2label"] = {str(index): name for index, name in enumerate(names)}
         config["label2id"] = {name: index for index, name in enumerate(names)}

@@ -2,7 +2,7 @@
 
 Attention is the only operation of the network that mixes tokens, so only attention needs
 the offsets of the sequences. The encoder sorts the sequences of a strip by length once.
-Adjacent sequences of equal length then form a dense tensor, and each run of equal lengths
+Adjacent sequences of equal length then form a dense tensor, and each group of equal lengths
 is one ordinary batched attention call, without padding and without a mask.
 
 `kernels/` contains faster versions for specific machines.
@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from albertine.model.strip import Strip, concatenated_ranges
 
-# (number of sequences, their length) of each run of equal lengths, shortest first.
-LengthRuns = tuple[tuple[int, int], ...]
+# (number of sequences, their length) of each group of equal length, shortest first.
+LengthGroups = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class AttentionLayout:
     end. `token_indices` and `row_indices` are None if the strip is already sorted and no row is spare.
 
     Attributes:
-        length_runs: number and length of the sequences of each run, shortest first; without
+        length_groups: number and length of the sequences of each group, shortest first; without
             empty sequences.
         token_indices: index in the strip of each row's token, [rows].
         row_indices: index of the row of each token of the strip, [tokens].
@@ -37,7 +37,7 @@ class AttentionLayout:
             the device of the tokens, [sequences + 1].
     """
 
-    length_runs: LengthRuns
+    length_groups: LengthGroups
     token_indices: Tensor | None
     row_indices: Tensor | None
     offsets: Tensor
@@ -47,9 +47,9 @@ class AttentionLayout:
         """Return the layout of a strip; sequences of equal length keep their order."""
         lengths, device = strip.lengths, strip.tokens.device
         counts = [(len(list(equal)), length) for length, equal in groupby(sorted(lengths))]
-        length_runs = tuple((count, length) for count, length in counts if length)
+        length_groups = tuple((count, length) for count, length in counts if length)
         if lengths == sorted(lengths):
-            return cls(length_runs, None, None, strip.offsets.to(device, torch.int32))
+            return cls(length_groups, None, None, strip.offsets.to(device, torch.int32))
         order, starts = sorted(range(len(strip)), key=lengths.__getitem__), strip.offsets.tolist()
         sorted_lengths = [lengths[i] for i in order]
         token_indices = concatenated_ranges([starts[i] for i in order], sorted_lengths)
@@ -57,7 +57,7 @@ class AttentionLayout:
         row_indices[token_indices] = torch.arange(len(token_indices))
         offsets = functional.pad(torch.tensor(sorted_lengths).cumsum(0), (1, 0))
         return cls(
-            length_runs,
+            length_groups,
             token_indices.to(device),
             row_indices.to(device),
             offsets.to(device, torch.int32),
@@ -98,13 +98,13 @@ def multi_head_attention(
     return context.transpose(1, 2).reshape(batch, length, width // 3)
 
 
-def one_query_attention(query: Tensor, key_value: Tensor, length_runs: LengthRuns, heads: int) -> Tensor:
-    """Return the attention of one token of each sequence over its sequence, one call per run.
+def one_query_attention(query: Tensor, key_value: Tensor, length_groups: LengthGroups, heads: int) -> Tensor:
+    """Return the attention of one token of each sequence over its sequence, one call per group.
 
     Args:
         query: query of one token of each sequence, sequences sorted by length, [sequences, hidden].
         key_value: keys and values of all tokens, in the same order, [rows, 2 * hidden].
-        length_runs: number and length of the sequences in each run.
+        length_groups: number and length of the sequences in each group.
         heads: number of heads.
 
     Returns:
@@ -112,22 +112,22 @@ def one_query_attention(query: Tensor, key_value: Tensor, length_runs: LengthRun
     """
     width = query.shape[1]
     contexts, first_sequence, first_row = [], 0, 0
-    for count, length in length_runs:
-        run_query = query[first_sequence : first_sequence + count].view(count, 1, heads, width // heads)
-        run = key_value[first_row : first_row + count * length]
-        key, value = run.view(count, length, 2, heads, width // heads).permute(2, 0, 3, 1, 4)
-        context = functional.scaled_dot_product_attention(run_query.transpose(1, 2), key, value)
+    for count, length in length_groups:
+        group_query = query[first_sequence : first_sequence + count].view(count, 1, heads, width // heads)
+        group = key_value[first_row : first_row + count * length]
+        key, value = group.view(count, length, 2, heads, width // heads).permute(2, 0, 3, 1, 4)
+        context = functional.scaled_dot_product_attention(group_query.transpose(1, 2), key, value)
         contexts.append(context.reshape(count, width))
         first_sequence, first_row = first_sequence + count, first_row + count * length
     return torch.cat(contexts) if contexts else query
 
 
-def attention_by_length(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: float) -> Tensor:
-    """Return the attention of each sequence over itself, one call per run of equal lengths.
+def attention_by_length(qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float) -> Tensor:
+    """Return the attention of each sequence over itself, one call per group of equal length.
 
     Args:
         qkv: queries, keys and values of sequences sorted by length, [rows, 3 * hidden].
-        length_runs: number and length of the sequences in each run.
+        length_groups: number and length of the sequences in each group.
         heads: number of heads.
         dropout: dropout rate of the attention weights.
 
@@ -135,14 +135,14 @@ def attention_by_length(qkv: Tensor, length_runs: LengthRuns, heads: int, dropou
         [rows, hidden]; rows after the last sequence are zeros.
     """
     width = qkv.shape[1]
-    if not length_runs:
+    if not length_groups:
         # A slice and not a new tensor: a rank without tokens must still give every weight a gradient.
         return qkv[:, : width // 3]
-    spare_rows = len(qkv) - sum(count * length for count, length in length_runs)
-    *runs, _ = qkv.split([*(count * length for count, length in length_runs), spare_rows])
+    spare_rows = len(qkv) - sum(count * length for count, length in length_groups)
+    *groups, _ = qkv.split([*(count * length for count, length in length_groups), spare_rows])
     contexts = [
-        multi_head_attention(run.view(count, length, width), heads, dropout).view(len(run), width // 3)
-        for run, (count, length) in zip(runs, length_runs, strict=True)
+        multi_head_attention(group.view(count, length, width), heads, dropout).view(len(group), width // 3)
+        for group, (count, length) in zip(groups, length_groups, strict=True)
     ]
     if spare_rows:
         contexts.append(qkv.new_zeros(spare_rows, width // 3))

@@ -135,7 +135,7 @@ class Encoder(nn.Module):
         self, strip: Strip, layout: AttentionLayout, rows: Tensor
     ) -> Callable[[Tensor, Tensor], Tensor]:
         """Return the attention of one query of each sequence, those of `rows`; see `encoder_layer_at`."""
-        attend = partial(one_query_attention, length_runs=layout.length_runs, heads=self.settings.heads)
+        attend = partial(one_query_attention, length_groups=layout.length_groups, heads=self.settings.heads)
         if not self.settings.rotary:
             return attend
         rotation, width = self._rotation(layout.sort(strip.positions)), self.settings.hidden_size

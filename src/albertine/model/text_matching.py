@@ -13,7 +13,7 @@ with tokens of similar states, mostly the same word, and a model need not discov
 parts are those of ESIM (Chen et al. 2017) and of decomposable attention (Parikh et al. 2016).
 
 A sequence with one text has zeros. A strip has no padding here either: the attention has one call for each
-run of equal lengths.
+group of equal lengths.
 """
 
 import torch
@@ -44,10 +44,10 @@ class TextMatching(nn.Module):
         values = layout.sort(states)
         query, key = self._queries_and_keys(values)
         rows = (query, key, values, layout.sort(is_second))
-        sizes = [count * length for count, length in layout.length_runs]
+        sizes = [count * length for count, length in layout.length_groups]
         # A rank without tokens must still give every weight a gradient.
         others, has_other = [(query + key).narrow(0, 0, 0)], [is_second.narrow(0, 0, 0)]
-        for shape, *parts in zip(layout.length_runs, *(one.split(sizes) for one in rows), strict=True):
+        for shape, *parts in zip(layout.length_groups, *(one.split(sizes) for one in rows), strict=True):
             query, key, value, in_second = (part.unflatten(0, shape) for part in parts)
             in_other = _in_other_segment(in_second)
             others.append(_attend(query, key, value, in_other).flatten(0, 1))

@@ -46,7 +46,7 @@ def sample_note(predictions: DevPredictions) -> str:
         return ""
     return (
         f"The sections below are about a sample: {predictions.num_scored:,} of the {predictions.num_dev:,} "
-        "examples of dev, evenly spaced."
+        "examples of dev, drawn at random."
     )
 
 

@@ -21,18 +21,18 @@ def next_steps(source: str, card: TaskCard, settings: FinetuneSettings | None, m
         model: the model.
     """
     quoted, name = shlex.quote(source), shlex.quote(Path(source).resolve().name)
-    labelled = _labelled_data(card, settings)
-    evaluate = f"albertine evaluate {quoted} --data {shlex.quote(labelled or 'LABELLED.csv')}"
+    labeled = _labeled_data(card, settings)
+    evaluate = f"albertine evaluate {quoted} --data {shlex.quote(labeled or 'LABELED.csv')}"
     commands = [
         evaluate,
         f"albertine predict {quoted} --data NEW.csv --out answers.csv",
         f"albertine serve {quoted}",
     ]
-    explanation = "Evaluate it on labelled examples, predict new ones, or serve it over HTTP."
+    explanation = "Evaluate it on labeled examples, predict new ones, or serve it over HTTP."
     if is_convertible(model):
         commands.append(f"albertine export {quoted} --to onnx --out {name}-onnx")
         explanation += " An export runs without PyTorch; it needs pip install 'albertine[deploy]'."
-    placeholders = "NEW.csv is a placeholder" if labelled else "LABELLED.csv and NEW.csv are placeholders"
+    placeholders = "NEW.csv is a placeholder" if labeled else "LABELED.csv and NEW.csv are placeholders"
     return Section(
         "Next steps",
         [
@@ -42,7 +42,7 @@ def next_steps(source: str, card: TaskCard, settings: FinetuneSettings | None, m
     )
 
 
-def _labelled_data(card: TaskCard, settings: FinetuneSettings | None) -> str | None:
+def _labeled_data(card: TaskCard, settings: FinetuneSettings | None) -> str | None:
     """Return the dev data of a run; None if its settings are not known.
 
     Also None if its dev examples were held out of the training data: an evaluation would contain both.

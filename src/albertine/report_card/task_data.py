@@ -36,7 +36,7 @@ from albertine.report_card.results import CopiedData
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import E, Example, QuestionExample, TextExample, example_chunks
 from albertine.tasks.formats.glue import GLUE
-from albertine.tasks.reading import labelled_examples, report_skipped
+from albertine.tasks.reading import labeled_examples, report_skipped
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
@@ -157,7 +157,7 @@ def copy_examples(source: TaskSource, out: Path) -> CopiedData:
     report_skipped(errors)
     for path, examples in ((source.train, train), (source.dev or source.train, dev)):
         if not examples:
-            raise InputError(f"{path}: no labelled examples of {source.recipe.title}; get the data again")
+            raise InputError(f"{path}: no labeled examples of {source.recipe.title}; get the data again")
     with atomic_folder(out) as folder:
         for name, examples in (("train", train), ("dev", dev)):
             with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
@@ -166,10 +166,10 @@ def copy_examples(source: TaskSource, out: Path) -> CopiedData:
 
 
 def _read(source: TaskSource, data: Path, split_name: str, errors: ReadErrors) -> Iterator[Example]:
-    """Yield the labelled examples of a split."""
+    """Yield the labeled examples of a split."""
     task = find_task(source.recipe.task)
     examples = task.read_examples(str(data), split_name, source.columns, errors, require_labels=True)
-    for example in labelled_examples(examples, errors, f"{data}: {split_name} has no labels; get it again"):
+    for example in labeled_examples(examples, errors, f"{data}: {split_name} has no labels; get it again"):
         try:
             yield with_label_name(example, task.labels)
         except ValueError as error:

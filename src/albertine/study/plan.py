@@ -7,6 +7,7 @@ from statistics import median
 
 import torch
 
+from albertine.device import choose_device, choose_precision, peak_flops
 from albertine.paired_statistics import detectable_difference
 from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
@@ -33,8 +34,8 @@ class StudyPlan:
         finetuning_steps: remaining steps of fine-tuning, whose time is not estimated.
         is_measured: whether the time follows from the speed of finished runs.
         seeds: number of seeds.
-        detectable: for each expectation, the difference that the seeds can detect in the unit of pages, if
-            they vary as those that are finished; None if fewer than two are, or a verdict needs more seeds.
+        detectable: for each expectation, the difference that the seeds can detect, in the unit of pages, if
+            they vary as the finished ones; None if these are fewer than two, or the study has less than five.
     """
 
     claim: Claim
@@ -57,19 +58,19 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
         report: the report of the runs that are finished.
     """
     measures = measures_of(claim)
-    every = [run for arm in runs.values() for run in arm]
-    remaining = [run for run in every if not run.is_finished(measures)]
+    all_runs = [run for arm in runs.values() for run in arm]
+    remaining = [run for run in all_runs if not run.is_finished(measures)]
     flops = sum(run.flops for run in remaining)
     rates = [rate for arm in report.arms for rate in _rates(arm.values)]
-    rate = median(rates) if rates else _product_rate() * _EFFICIENCY
-    widest = max(run.settings.model.hidden_size for run in every)
-    workers = worker_count(len(remaining)) if are_parallel(widest) else 1
+    is_parallel = are_parallel(max(run.settings.model.hidden_size for run in all_runs))
+    rate = median(rates) if rates else _product_rate(is_parallel=is_parallel) * _EFFICIENCY
+    workers = worker_count(len(remaining)) if is_parallel else 1
     seconds = flops / rate / max(1, workers)
     seeds = report.protocol.seeds
     return StudyPlan(
         claim,
-        runs=len(every),
-        finished=len(every) - len(remaining),
+        runs=len(all_runs),
+        finished=len(all_runs) - len(remaining),
         flops=flops,
         seconds=seconds,
         finetuning_steps=sum(run.remaining_finetuning_steps(measures) for run in remaining),
@@ -80,7 +81,7 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
 
 
 def _detectable(verdict: Verdict, seeds: int) -> float | None:
-    """Return the true difference that gets its verdict in four of five studies with a number of seeds.
+    """Return the true difference that a study with this many seeds detects with a probability of 80%.
 
     Of an expectation of equality, or of being not worse, it is the distance from the margin.
     """
@@ -100,8 +101,11 @@ def _rates(values: Mapping[str, Sequence[float | None]]) -> list[float]:
     ]
 
 
-def _product_rate() -> float:
-    """Return the FLOPs per second of matrix products on one core in fp32."""
+def _product_rate(*, is_parallel: bool) -> float:
+    """Return the FLOPs per second of matrix products for one run: in fp32 on one core, or on the device."""
+    if not is_parallel:
+        device = choose_device("auto")
+        return peak_flops(choose_precision("auto", device), device)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -28,7 +28,7 @@ class Example(ABC):
 
     @property
     @abstractmethod
-    def is_labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         """Whether the data contains the right answer, such as a label, tags or answers."""
 
     @property
@@ -79,7 +79,7 @@ class TextExample(Example):
     value: float | None = None
 
     @property
-    def is_labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         """Whether there is a label or a number."""
         return self.label is not None or self.value is not None
 
@@ -96,7 +96,7 @@ class MultiLabelExample(TextExample):
     labels: tuple[str, ...] | None = None
 
     @property
-    def is_labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         """Whether the labels are known; there may be none."""
         return self.labels is not None
 
@@ -109,7 +109,7 @@ class TaggedExample(Example):
     tags: tuple[str, ...] | None = None
 
     @property
-    def is_labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         """Whether there are tags."""
         return self.tags is not None
 
@@ -139,7 +139,7 @@ class MultipleChoiceExample(Example):
     group: str = ""
 
     @property
-    def is_labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         """Whether the correct option is known."""
         return self.correct_option is not None
 
@@ -182,7 +182,7 @@ class QuestionExample(Example):
     answers: tuple[AnswerText, ...] | None = None
 
     @property
-    def is_labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         """Whether the answers are known."""
         return self.answers is not None
 

@@ -1,4 +1,4 @@
-"""What a model predicted for one labelled example, in the words of its task, for reports."""
+"""What a model predicted for one labeled example, in the words of its task, for reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -34,7 +34,7 @@ def load_examples(
     examples_read = task.read_examples(data, split_name, settings, errors, require_labels=require_labels)
     if require_labels:
         advice = "training and evaluation need them"
-        examples_read = labelled_examples(
+        examples_read = labeled_examples(
             examples_read, errors, f"{data}: {split_name} has no labels; {advice}"
         )
     examples_read = task.task_type.consistent_examples(examples_read, num_options, errors)
@@ -45,27 +45,27 @@ def load_examples(
     return examples
 
 
-def labelled_examples(
+def labeled_examples(
     examples: Iterable[Example], errors: ReadErrors, no_labels_message: str
 ) -> Iterator[Example]:
-    """Yield the labelled examples; the others are errors.
+    """Yield the labeled examples; the others are errors.
 
     Args:
         examples: all examples.
         errors: handles the examples without a label.
         no_labels_message: message of the `InputError` if there are examples, but none has a label.
     """
-    locations: list[str] = []  # of the unlabelled examples that are not yet handled
+    locations: list[str] = []  # of the unlabeled examples that are not yet handled
     has_labels = False
     for example in examples:
-        has_labels = has_labels or example.is_labelled
-        if not example.is_labelled:
+        has_labels = has_labels or example.is_labeled
+        if not example.is_labeled:
             locations.append(example.location)
         if has_labels:
             for location in locations:
                 errors.handle(location, "has no label, which training and evaluation need")
             locations.clear()
-        if example.is_labelled:
+        if example.is_labeled:
             yield example
     if locations:
         raise InputError(no_labels_message)

@@ -28,7 +28,7 @@ def test_values_and_gradients_equal_those_of_plain_attention(lengths: list[int])
     def output_and_gradient(qkv: Tensor, *, plain: bool) -> tuple[Tensor, Tensor]:
         leaf = qkv.detach().requires_grad_()
         if plain:
-            output = attention_by_length(leaf, layout.length_runs, HEADS, 0.0)
+            output = attention_by_length(leaf, layout.length_groups, HEADS, 0.0)
         else:
             output = flash_attention(leaf, layout, HEADS)
         (gradient,) = torch.autograd.grad((output.float() * weight).sum(), leaf)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.model.model_fixtures import strip_of_lengths
 from torch import Tensor
 
-from albertine.model.attention import AttentionLayout, LengthRuns, attention_by_length
+from albertine.model.attention import AttentionLayout, LengthGroups, attention_by_length
 from albertine.model.kernels.short_attention import max_short_length, padded_groups, short_attention
 
 HEADS, WIDTH = 3, 48
@@ -15,8 +15,8 @@ MAX_SHORT_LENGTH = max_short_length(torch.bfloat16)
 LENGTH_CASES = [[1], [2], [7, 7, 7], [64], [129, 129], [1, 1, 2, 5, 5, 9, 40], [30, 90, 100, 101, 128, 128]]
 
 
-def length_runs(lengths: list[int]) -> LengthRuns:
-    return AttentionLayout.from_strip(strip_of_lengths(lengths)).length_runs
+def length_groups(lengths: list[int]) -> LengthGroups:
+    return AttentionLayout.from_strip(strip_of_lengths(lengths)).length_groups
 
 
 def relative_error(actual: Tensor, exact: Tensor) -> float:
@@ -31,7 +31,7 @@ def test_values_and_gradients_are_as_accurate_as_plain_attention(
     generator = torch.Generator().manual_seed(sum(lengths))
     qkv = torch.randn(sum(lengths), 3 * WIDTH, generator=generator, dtype=torch.float64).to(dtype)
     weight = torch.randn(sum(lengths), WIDTH, generator=generator, dtype=torch.float64).to(dtype)
-    runs = length_runs(lengths)
+    runs = length_groups(lengths)
 
     def output_and_gradients(precision: torch.dtype, *, plain: bool) -> list[Tensor]:
         leaf = qkv.to(precision).requires_grad_()
@@ -55,14 +55,14 @@ def test_values_and_gradients_are_as_accurate_as_plain_attention(
 def test_long_and_short_sequences_together() -> None:
     lengths = [3, 60, MAX_SHORT_LENGTH, MAX_SHORT_LENGTH + 1, MAX_SHORT_LENGTH + 1, MAX_SHORT_LENGTH + 40]
     qkv = torch.randn(sum(lengths), 3 * WIDTH).bfloat16().requires_grad_()
-    actual = short_attention(qkv, length_runs(lengths), HEADS, 0.0)
-    exact = attention_by_length(qkv.detach().double(), length_runs(lengths), HEADS, 0.0)
+    actual = short_attention(qkv, length_groups(lengths), HEADS, 0.0)
+    exact = attention_by_length(qkv.detach().double(), length_groups(lengths), HEADS, 0.0)
     assert relative_error(actual.detach(), exact) < 4e-3
 
 
 def test_second_derivative_is_refused() -> None:
     qkv = torch.randn(5, 3 * WIDTH, requires_grad=True)
-    output = short_attention(qkv, length_runs([2, 3]), HEADS, 0.0)
+    output = short_attention(qkv, length_groups([2, 3]), HEADS, 0.0)
     with pytest.raises(RuntimeError, match="no second derivative"):
         torch.autograd.grad(output.sum(), qkv, create_graph=True)
 
@@ -70,14 +70,14 @@ def test_second_derivative_is_refused() -> None:
 def test_padding_is_not_attended_to() -> None:
     qkv = torch.randn(14, 3 * WIDTH)
     qkv[5:] = float("nan")
-    output = short_attention(qkv.requires_grad_(), length_runs([5, 9]), HEADS, 0.0)
+    output = short_attention(qkv.requires_grad_(), length_groups([5, 9]), HEADS, 0.0)
     assert output[:5].isfinite().all()
     assert output[5:].isnan().all()
 
 
 @pytest.mark.parametrize("lengths", [[128] * 8, [30, 35, 40, 128]], ids=str)
 def test_dropout_rate_and_gradient(lengths: list[int]) -> None:
-    runs, rate = length_runs(lengths), 0.25
+    runs, rate = length_groups(lengths), 0.25
     qkv = torch.randn(sum(lengths), 3 * WIDTH, dtype=torch.float64)
 
     def attend(rows: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def test_dropout_rate_and_gradient(lengths: list[int]) -> None:
 @given(st.lists(st.integers(1, MAX_SHORT_LENGTH), max_size=80))
 def test_groups_cover_all_sequences_with_little_padding(lengths: list[int]) -> None:
     remaining = iter(sorted(lengths))
-    for group in padded_groups(length_runs(lengths)):
+    for group in padded_groups(length_groups(lengths)):
         group_lengths = [next(remaining) for _ in range(group.sequence_count)]
         assert group.padded_length == max(group_lengths)
         assert group.token_count == sum(group_lengths)

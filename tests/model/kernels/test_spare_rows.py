@@ -24,7 +24,7 @@ def layout_with_spare_rows(lengths: list[int]) -> AttentionLayout:
 def test_attention_ignores_spare_rows(
     attention: Callable[..., Tensor], lengths: list[int], dtype: torch.dtype
 ) -> None:
-    runs, token_count = layout_with_spare_rows(lengths).length_runs, sum(lengths)
+    runs, token_count = layout_with_spare_rows(lengths).length_groups, sum(lengths)
     random_qkv = torch.randn(token_count, 3 * WIDTH).to(dtype)
     qkv_alone, qkv = random_qkv.clone().requires_grad_(), random_qkv.clone().requires_grad_()
     spare_qkv = torch.full((7, 3 * WIDTH), float("nan"), dtype=dtype, requires_grad=True)

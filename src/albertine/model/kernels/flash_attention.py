@@ -17,6 +17,6 @@ def flash_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn  # imported only on CUDA
 
     query, key, value = qkv.view(len(qkv), 3, heads, -1).unbind(1)
-    max_length = layout.length_runs[-1][1] if layout.length_runs else 0
+    max_length = layout.length_groups[-1][1] if layout.length_groups else 0
     context = varlen_attn(query, key, value, layout.offsets, layout.offsets, max_length, max_length)
     return context.reshape(len(qkv), -1)  # type: ignore[union-attr]  # a tuple only if more outputs are requested

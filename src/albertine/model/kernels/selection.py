@@ -57,8 +57,8 @@ class Kernels:
             return flash_attention(qkv, layout, heads)
         # On a CPU the plain version is faster if no gradient is needed.
         if self.enabled and qkv.is_cpu and qkv.requires_grad:
-            return short_attention(qkv, layout.length_runs, heads, dropout)
-        return attention_by_length(qkv, layout.length_runs, heads, dropout)
+            return short_attention(qkv, layout.length_groups, heads, dropout)
+        return attention_by_length(qkv, layout.length_groups, heads, dropout)
 
     def linear_gelu(self, hidden: Tensor, weight: Tensor, bias: Tensor, approximation: str) -> Tensor:
         """Return gelu(hidden @ weight.T + bias): [..., hidden] to [..., ffn]."""

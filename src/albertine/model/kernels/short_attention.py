@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from albertine.model.attention import LengthRuns, attention_by_length
+from albertine.model.attention import LengthGroups, attention_by_length
 from albertine.model.kernels.dropout import apply_dropout_mask, dropout_mask
 
 # For each token, head and layer a row of probabilities is kept; longer rows would take too much memory.
@@ -31,37 +31,37 @@ _MAX_PADDING_PER_GROUP = 64
 _MAX_SCORES_PER_HEAD = 128 * 128 * 8
 
 
-def short_attention(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: float) -> Tensor:
+def short_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float) -> Tensor:
     """Return the attention of each sequence over itself, with few calls for the short sequences.
 
     Args:
         qkv: queries, keys and values of sequences sorted by length, [rows, 3 * hidden].
-        length_runs: number and length of the sequences in each run.
+        length_groups: number and length of the sequences in each group.
         heads: number of heads.
         dropout: dropout rate of the attention weights.
 
     Returns:
         [rows, hidden]; rows after the last sequence are zeros.
     """
-    short_runs = tuple(run for run in length_runs if run[1] <= max_short_length(qkv.dtype))
-    long_runs = length_runs[len(short_runs) :]
-    if not short_runs:
+    short_groups = tuple(group for group in length_groups if group[1] <= max_short_length(qkv.dtype))
+    long_runs = length_groups[len(short_groups) :]
+    if not short_groups:
         return attention_by_length(qkv, long_runs, heads, dropout)
     if not long_runs:
-        return _grouped_attention(qkv, short_runs, heads, dropout)
-    short_token_count = sum(count * length for count, length in short_runs)
+        return _grouped_attention(qkv, short_groups, heads, dropout)
+    short_token_count = sum(count * length for count, length in short_groups)
     short_qkv, long_qkv = qkv.split([short_token_count, len(qkv) - short_token_count])
     contexts = (
-        _grouped_attention(short_qkv, short_runs, heads, dropout),
+        _grouped_attention(short_qkv, short_groups, heads, dropout),
         attention_by_length(long_qkv, long_runs, heads, dropout),
     )
     return torch.cat(contexts)
 
 
-def _grouped_attention(qkv: Tensor, length_runs: LengthRuns, heads: int, dropout: float) -> Tensor:
+def _grouped_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float) -> Tensor:
     """Return the attention of short sequences, one call per group: [rows, 3 * hidden] to [rows, hidden]."""
     context: Tensor = _GroupedAttention.apply(  # type: ignore[no-untyped-call]  # torch's own
-        qkv, padded_groups(length_runs), heads, dropout
+        qkv, padded_groups(length_groups), heads, dropout
     )
     return context
 
@@ -72,7 +72,7 @@ def max_short_length(dtype: torch.dtype) -> int:
 
 
 @lru_cache(maxsize=32)  # all layers of a step use the same groups
-def padded_groups(length_runs: LengthRuns) -> tuple["PaddedGroup", ...]:
+def padded_groups(length_groups: LengthGroups) -> tuple["PaddedGroup", ...]:
     """Return the groups of a sorted strip, shortest sequences first.
 
     Groups are formed from the longest sequence down, and each takes sequences until it would
@@ -80,7 +80,7 @@ def padded_groups(length_runs: LengthRuns) -> tuple["PaddedGroup", ...]:
     """
     groups: list[list[int]] = []  # the lengths in each group, longest first
     padding_left = 0
-    for length in (length for count, length in reversed(length_runs) for _ in range(count)):
+    for length in (length for count, length in reversed(length_groups) for _ in range(count)):
         padded_length = groups[-1][0] if groups else 0
         padding_left -= padded_length - length
         if not groups or padding_left < 0 or (len(groups[-1]) + 1) * padded_length**2 > _MAX_SCORES_PER_HEAD:

@@ -32,7 +32,7 @@ def pad_to_rounded_count(rows: Tensor) -> Tensor:
 
 def add_spare_rows(layout: AttentionLayout) -> AttentionLayout:
     """Return the layout with spare rows up to a rounded number; each of them repeats token 0."""
-    tokens = sum(count * length for count, length in layout.length_runs)
+    tokens = sum(count * length for count, length in layout.length_groups)
     spare_rows = rounded_row_count(tokens) - tokens
     if not spare_rows:
         return layout

@@ -26,7 +26,7 @@ def predict_labels(train: Sequence[TextExample], examples: Sequence[TextExample]
     """Return the label of each example that a logistic regression predicts.
 
     Args:
-        train: the labelled examples to which it is fitted, at least one.
+        train: the labeled examples to which it is fitted, at least one.
         examples: the examples to predict.
     """
     train = _bounded_sample(train, _MAX_LOGITS // len({example.label for example in train}))
@@ -44,7 +44,7 @@ def predict_label_sets(
     """Return the labels of each example that logistic regressions predict, one for each label.
 
     Args:
-        train: the labelled examples to which they are fitted, at least one.
+        train: the labeled examples to which they are fitted, at least one.
         examples: the examples to predict.
     """
 

@@ -37,7 +37,7 @@ class MinimalPair(Example):
     phenomenon: str = ""
 
     @property
-    def is_labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         """Whether it is known which sentence is acceptable."""
         return True
 

@@ -120,7 +120,7 @@ class MultiLabel(TextTask):
         return MultiLabelExample(row.location, example_id(row, columns), texts, labels=labels)
 
     def label_target(self, example: Any) -> tuple[float, ...] | None:
-        """Return 1 for each label that the example has and 0 for the others, or None if it is unlabelled."""
+        """Return 1 for each label that the example has and 0 for the others, or None if it is unlabeled."""
         labels = getattr(example, "labels", None)
         if labels is None:
             return None

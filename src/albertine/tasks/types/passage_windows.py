@@ -58,7 +58,7 @@ class PassageWindow:
     is_max_context: NDArray[np.bool_]
 
     def answer_position(self, example: QuestionExample) -> AnswerPosition | None:
-        """Return the position of the first answer; None if the example is unlabelled."""
+        """Return the position of the first answer; None if the example is unlabeled."""
         if example.answers is None:
             return None
         if example.answers and len(self.char_offsets):

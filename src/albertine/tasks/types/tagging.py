@@ -162,7 +162,7 @@ class Tagging(TaskType):
     def _sample(self, words: list[Ids], tag_ids: list[int]) -> TaskSample:
         ids, segments = self._builder.build(np.concatenate([np.empty(0, np.int32), *words]))
         first_tokens = 1 + np.cumsum([0, *(len(word) for word in words[:-1])])[: len(words)]
-        # Row 0 has the tag ids at the first tokens of words. Row 1 is 1 there, also for unlabelled words.
+        # Row 0 has the tag ids at the first tokens of words. Row 1 is 1 there, also for unlabeled words.
         target = np.full((2, len(ids)), IGNORE_INDEX, np.int64)
         target[0, first_tokens], target[1, first_tokens] = tag_ids, 1
         return TaskSample((ids,), (segments,), target)

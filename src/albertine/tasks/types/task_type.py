@@ -271,7 +271,7 @@ class TaskType(ABC):
         return sum(metrics[name] for name in cls.primary_metrics) / len(cls.primary_metrics)
 
     def fit_threshold(self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]) -> bool:  # noqa: ARG002
-        """Fit the threshold on labelled examples, if there is one; return whether predictions may change."""
+        """Fit the threshold on labeled examples, if there is one; return whether predictions may change."""
         return False
 
     @classmethod
@@ -283,7 +283,7 @@ class TaskType(ABC):
         """Return the predictions of a bag of words for examples; None if the type has no such baseline.
 
         Args:
-            train: the labelled examples to which it is fitted, at least one.
+            train: the labeled examples to which it is fitted, at least one.
             examples: the examples to predict.
         """
         return None
@@ -293,13 +293,13 @@ class TaskType(ABC):
         """Return the best predictions of a model that reads nothing, and their name; None if there are none.
 
         Args:
-            examples: the labelled examples to predict, at least one.
+            examples: the labeled examples to predict, at least one.
         """
         return None
 
     @abstractmethod
     def outcome(self, example: Any, prediction: Mapping[str, Any]) -> Outcome:
-        """Return a prediction beside the right answer of a labelled example, for reports."""
+        """Return a prediction beside the right answer of a labeled example, for reports."""
 
     @abstractmethod
     def collapse_reason(
@@ -308,7 +308,7 @@ class TaskType(ABC):
         """Return a message if all predictions are the same although the labels differ, else None.
 
         Args:
-            examples: labelled examples.
+            examples: labeled examples.
             predictions: the prediction of each example.
             loss: sum of the mean losses of all objectives on the examples.
         """

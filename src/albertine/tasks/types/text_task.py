@@ -59,7 +59,7 @@ class TextTask(TaskType):
 
     @abstractmethod
     def label_target(self, example: TextExample) -> Any:
-        """Return the training target of an example; None if it is unlabelled."""
+        """Return the training target of an example; None if it is unlabeled."""
 
     def target_counts(self, samples: Sequence[TaskSample]) -> Sequence[int]:
         """Return the number of targets of the only objective: one per sample."""
