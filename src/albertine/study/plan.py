@@ -35,7 +35,7 @@ class StudyPlan:
         is_measured: whether the time follows from the speed of finished runs.
         seeds: number of seeds.
         detectable: for each expectation, the difference that the seeds can detect, in the unit of pages, if
-            they vary as the finished ones; None if these are fewer than two, or the study has less than five.
+            they vary as the finished ones; None with fewer than two of these, or fewer than five seeds.
     """
 
     claim: Claim

@@ -44,16 +44,16 @@ def short_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropou
         [rows, hidden]; rows after the last sequence are zeros.
     """
     short_groups = tuple(group for group in length_groups if group[1] <= max_short_length(qkv.dtype))
-    long_runs = length_groups[len(short_groups) :]
+    long_groups = length_groups[len(short_groups) :]
     if not short_groups:
-        return attention_by_length(qkv, long_runs, heads, dropout)
-    if not long_runs:
+        return attention_by_length(qkv, long_groups, heads, dropout)
+    if not long_groups:
         return _grouped_attention(qkv, short_groups, heads, dropout)
     short_token_count = sum(count * length for count, length in short_groups)
     short_qkv, long_qkv = qkv.split([short_token_count, len(qkv) - short_token_count])
     contexts = (
         _grouped_attention(short_qkv, short_groups, heads, dropout),
-        attention_by_length(long_qkv, long_runs, heads, dropout),
+        attention_by_length(long_qkv, long_groups, heads, dropout),
     )
     return torch.cat(contexts)
 
