@@ -248,7 +248,7 @@ def test_the_command_prints_lines_or_json_and_its_status(
         (["a.jsonl", "--text", "txt"], "no column txt (did you mean text?)"),
         (["a.jsonl", "--label", "stars"], "no column stars"),
         (["a.jsonl", "--dev", "a.txt"], "--dev a.txt: not a table"),
-        (["a.jsonl", "--tokenizer", "none"], "none: no such folder"),
+        (["a.jsonl", "--tokenizer", "none"], "none: neither a folder, a hub name nor a preset"),
         ([], "no text: name a file"),
     ],
 )

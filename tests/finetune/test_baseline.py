@@ -65,7 +65,11 @@ def test_advice_follows_from_the_run(
     advice = finetune(checkpoint, tmp_path / "short", settings).baseline_advice
     assert advice is not None
     assert "scores higher (100.0) than this model (" in advice
-    for remedy in ("use a larger one (it has ", "take more steps (2; ", "label more examples (it has 200)"):
+    for remedy in (
+        "use a larger one (it has ",
+        "take more steps (2; ",
+        "label more examples (there are 200)",
+    ):
         assert remedy in advice
     assert "pre-train" not in advice  # the checkpoint is from no run, so the amount of text is unknown
     random_advice = finetune(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -100,6 +101,21 @@ def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path, i
 )
 def test_missing_repository_error(hub: dict[str, str], arguments: list[str], message: str) -> None:
     assert load_in_process(hub, *arguments).startswith(message)
+
+
+def test_check_takes_the_tokenizer_of_a_repository(
+    hub: dict[str, str], tokenizer: Path, tmp_path: Path
+) -> None:
+    shutil.copyfile(tokenizer / "tokenizer.json", tmp_path / "small" / "tokenizer.json")
+    rows = [f"{'ka lo mi ' * 10},red", "ka,blue"] * 20  # the model takes 16 tokens
+    (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    command = [sys.executable, "-m", "albertine", "check", str(tmp_path / "rows.csv"), "--json"]
+    command += ["--tokenizer", "someone/small"]
+    completed = subprocess.run(
+        command, env={**os.environ, **hub}, capture_output=True, text=True, check=False
+    )
+    assert "truncated" in [finding["kind"] for finding in json.loads(completed.stdout)["findings"]]
+    assert not list((tmp_path / "home").rglob("model.safetensors"))
 
 
 def test_modules_of_sentence_transformers_are_downloaded(hub: dict[str, str], tmp_path: Path) -> None:
