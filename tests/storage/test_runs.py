@@ -27,7 +27,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import settings_to_toml
 from albertine.storage import objects
 from albertine.storage.cache import download_folder, work_folder
-from albertine.storage.folder_manifest import read_folder_manifest
+from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
 from albertine.storage.objects import list_objects
 from albertine.storage.upload import upload_new_folder
 from albertine.train import mirrored_run as mirrored
@@ -78,6 +78,12 @@ def crash_after(steps: int, url: str, uploaded: str, monkeypatch: pytest.MonkeyP
         patched.setattr(mirrored._Mirror, "finish", stop)
         with pytest.raises(Crash):
             yield
+
+
+def started_mirror(run: Path, url: str, former: FolderManifest | None) -> mirrored._Mirror:
+    mirror = mirrored._Mirror(run, url, former)
+    mirror.start()
+    return mirror
 
 
 def lose_machine(url: str) -> None:
@@ -145,7 +151,7 @@ def test_a_checkpoint_may_be_replaced_while_files_are_listed(
         return files
 
     monkeypatch.setattr(mirrored, "run_files", listed)
-    assert mirrored._Mirror(run, url, None).finish() is None
+    assert started_mirror(run, url, None).finish() is None
     assert not newest.exists()
     assert "checkpoints/step-00000003/state.json" in list_objects(url)
 
@@ -189,9 +195,9 @@ def test_another_process_that_writes_there_is_noticed(
     url = f"{bucket}/run"
     pretrain(url, settings)
     monkeypatch.setattr(mirrored, "_LAST_ATTEMPTS", 1)
-    first = mirrored._Mirror(work_folder(url), url, read_folder_manifest(url))
+    first = started_mirror(work_folder(url), url, read_folder_manifest(url))
     assert first.finish() is None
-    second = mirrored._Mirror(work_folder(url), url, read_folder_manifest(url))
+    second = started_mirror(work_folder(url), url, read_folder_manifest(url))
     (work_folder(url) / "note.txt").write_text("second")
     assert second.finish() is None
     assert "another process" in str(first.finish())
