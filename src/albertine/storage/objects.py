@@ -20,6 +20,7 @@ from albertine.errors import AlbertineError, InputError
 from albertine.storage.urls import credentials_advice, join_url, storage_url
 
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 10, 60, 4
+_READ_ATTEMPTS = 4  # of an object that is replaced while it is read
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _ERROR_NAME = re.compile(r"AWS Error ([A-Z_]+)|Status\(([A-Z_]+)")
@@ -122,15 +123,20 @@ def open_object(url: str, buffer_bytes: int = 1 << 18) -> BinaryIO:
 
 def read_object(url: str, max_bytes: int) -> bytes | None:
     """Return the content of an object; None if there is none. Raises `InputError` if it is larger."""
-    found = find_object(url)
-    if found is None:
-        return None
-    if found.size > max_bytes:
-        raise InputError(
-            f"{url}: larger than {max_bytes:,} bytes, the limit for such a file; upload it again"
-        )
-    with open_object(url) as stream:
-        return stream.read(max_bytes)
+    content = b""
+    for _ in range(_READ_ATTEMPTS):
+        found = find_object(url)
+        if found is None:
+            return None
+        if found.size > max_bytes:
+            raise InputError(
+                f"{url}: larger than {max_bytes:,} bytes, the limit for such a file; upload it again"
+            )
+        with open_object(url) as stream:
+            content = stream.read(max_bytes)
+        if len(content) == found.size and find_object(url) == found:
+            break  # else it was replaced meanwhile, and may be cut at its former size
+    return content
 
 
 @contextmanager
