@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
+from experiments.outliers import add_outliers
 from tests.export.export_fixtures import LABELS, TEXTS
 from tests.task_fixtures import MODEL, reviews, write_csv
 
@@ -39,9 +39,9 @@ OUTLIER = 1000.0
 
 @pytest.fixture(scope="module")
 def model_with_outliers(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fine-tuned model; in each layer, one value is multiplied by a thousand, and divided afterwards.
+    """A fine-tuned model; in each layer, two values are multiplied by a thousand, and divided afterwards.
 
-    In int8, the other values of this activation become 0. In fp32 nothing changes.
+    In int8, the other values of these activations become 0. In fp32 nothing changes.
     """
     folder = tmp_path_factory.mktemp("outliers")
     settings = FinetuneSettings(
@@ -57,11 +57,7 @@ def model_with_outliers(checkpoint: Path, tmp_path_factory: pytest.TempPathFacto
     save_folder(start, folder / "start", tokenizer=load_tokenizer(checkpoint))
     finetune(str(folder / "start"), folder / "run", settings)
     model = load_checkpoint(folder / "run")
-    weights = dict(model.named_parameters())
-    with torch.no_grad():
-        weights["encoder.attention.0.norm.weight"][0] *= OUTLIER
-        weights["encoder.attention.0.norm.bias"][0] *= OUTLIER
-        weights["encoder.attention.0.qkv.weight"][:, 0] /= OUTLIER
+    add_outliers(model, OUTLIER)
     save_folder(model, folder / "model", tokenizer=load_tokenizer(folder / "run"))
     read_card(folder / "run", model.settings, model.head_settings, model.label_names).write(folder / "model")
     return folder / "model"
