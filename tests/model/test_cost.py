@@ -50,6 +50,13 @@ def test_flops_of_a_tiny_model() -> None:
     assert flops.training_with_recomputation_per_token == pytest.approx(training + layers - skipped)
 
 
+def test_more_masked_tokens_cost_their_heads_and_their_part_of_the_last_layer() -> None:
+    model = ModelSettings(vocab_size=100, embedding_size=4, hidden_size=8, ffn_size=16, heads=2, layers=2)
+    few, many = count_flops(model, 16), count_flops(model, 16, masked_fraction=0.3)
+    for_a_masked_token = 2 * 8 * 4 + 2 * 4 * 100 + 2 * 8 * 8 + 4 * 8 * 16
+    assert many.training_per_token - few.training_per_token == pytest.approx(3 * 0.15 * for_a_masked_token)
+
+
 def test_sharing_does_not_change_flops() -> None:
     assert count_flops(ModelSettings(), 128) == count_flops(ModelSettings(share="none"), 128)
 

@@ -41,10 +41,14 @@ def test_settings_and_the_cpu_have_their_own_number() -> None:
     assert training_micro_batch_tokens(settings, model, torch.device("cuda")) == 1_000
 
 
-def test_a_gpu_is_asked_for_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("fraction", "micro_batch_tokens"), [(1.0, 16_384), (0.25, 4_096)])
+def test_a_gpu_is_asked_for_its_memory_and_the_part_of_this_process(
+    fraction: float, micro_batch_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda: fraction)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=24 * GB))
     tokens = training_micro_batch_tokens(
         PretrainTrainSettings(), MODEL_PRESETS["albert-base"], torch.device("cuda")
     )
-    assert tokens == 16_384
+    assert tokens == micro_batch_tokens

@@ -9,10 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from albertine import progress
 from albertine.errors import AlbertineError, ExitStatus, InputError, RunStopped
@@ -20,7 +24,14 @@ from albertine.processes import block_signals
 from albertine.settings import SettingError
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.metrics_log import METRICS_FILE
-from albertine.train.parallel_runs import last_step, run_in_parallel
+from albertine.train.parallel_runs import (
+    is_faster_in_parallel,
+    last_step,
+    run_in_parallel,
+    worker_count,
+)
+
+CPU = torch.device("cpu")
 
 
 def test_all_runs_finish_and_share_one_progress_line(
@@ -34,7 +45,7 @@ def test_all_runs_finish_and_share_one_progress_line(
     runs = {
         tmp_path / name: partial(shutil.copytree, source, tmp_path / name) for name in ("one", "two", "three")
     }
-    run_in_parallel("Making", runs, 15)
+    run_in_parallel("Making", runs, 15, CPU)
     assert all((run / METRICS_FILE).exists() for run in runs)
     assert "Making: 15 steps" in capsys.readouterr().err
 
@@ -42,7 +53,56 @@ def test_all_runs_finish_and_share_one_progress_line(
 def test_an_error_in_one_run_is_raised_unchanged(tmp_path: Path) -> None:
     missing_folder = tmp_path / "nowhere"
     with pytest.raises(InputError, match="nowhere: no such folder; name a folder with a tokenizer"):
-        run_in_parallel("Making", {tmp_path / "two": partial(load_tokenizer, missing_folder)}, 5)
+        run_in_parallel("Making", {tmp_path / "two": partial(load_tokenizer, missing_folder)}, 5, CPU)
+
+
+@pytest.mark.parametrize(("gigabytes", "workers"), [(80, 8), (8, 2), (2, 1)])
+def test_runs_side_by_side_share_the_memory_of_a_gpu(
+    gigabytes: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, memory = torch.device("cuda"), gigabytes * 2**30
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=memory))
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    assert worker_count(20, gpu) == workers
+    assert worker_count(1, gpu) == 1
+    assert worker_count(20, CPU) == 8
+    fractions: list[float] = []
+    pools: list[_RecordingPool] = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
+    monkeypatch.setattr("albertine.train.parallel_runs.ProcessPool", partial(_RecordingPool, pools))
+    runs = {Path(str(number)): partial(int, number) for number in range(20)}
+    assert run_in_parallel("Counting", runs, None, gpu) == list(range(20))
+    assert [pool.workers for pool in pools] == [workers]
+    assert fractions == [0.75 / workers]
+    assert run_in_parallel("Counting", runs, None, CPU) == list(range(20))
+    assert fractions == [0.75 / workers]  # not on a CPU
+
+
+class _RecordingPool:
+    """Runs jobs in this process."""
+
+    def __init__(self, pools: list["_RecordingPool"], workers: int):
+        self.workers = workers
+        pools.append(self)
+
+    def run(
+        self,
+        function: Callable[[Any], Any],
+        jobs: Iterable[Any],
+        *,
+        initializer: Callable[[], None],
+        **_: Any,
+    ) -> Iterator[Any]:
+        initializer()
+        for job in jobs:
+            yield job, function(job)
+
+
+def test_narrow_models_run_side_by_side_on_a_gpu_too() -> None:
+    assert is_faster_in_parallel(torch.device("cuda"), 312)
+    assert not is_faster_in_parallel(torch.device("cuda"), 768)
+    assert not is_faster_in_parallel(torch.device("mps"), 312)
 
 
 @pytest.mark.parametrize(

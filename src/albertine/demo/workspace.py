@@ -32,6 +32,7 @@ from albertine.demo import plan
 from albertine.demo.agreement import AgreementTest, print_agreement, run_agreement_test
 from albertine.demo.cloze import write_cloze_questions
 from albertine.demo.settings import DemoSettings
+from albertine.device import choose_device
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.interop.huggingface import save_folder
@@ -187,11 +188,11 @@ class DemoWorkspace:
         self.untrained_checkpoint()
         finetuning = self._finetuning_runs("untrained", plan.BESIDE_PRETRAINING)
         steps = self.settings.pretraining_steps * len(pretraining) + self._total_steps(finetuning)
-        run_in_parallel("Training", pretraining | finetuning, steps)
+        run_in_parallel("Training", pretraining | finetuning, steps, choose_device("auto"))
 
     def pretrain_berts(self) -> None:
         """Pre-train the BERTs side by side, each for the training time of the ALBERT."""
-        run_in_parallel("Training", self._pretraining_runs(_BERTS), None)
+        run_in_parallel("Training", self._pretraining_runs(_BERTS), None, choose_device("auto"))
 
     def _pretraining_runs(self, names: Collection[str]) -> dict[Path, Callable[[], dict[str, Any]]]:
         """Return the pre-training runs of some models that are not finished, by their folder."""
@@ -317,7 +318,7 @@ class DemoWorkspace:
         remaining: dict[Path, Callable[[], dict[str, Any]]] = {}
         for start in (*self.model_names, "untrained"):
             remaining |= self._finetuning_runs(start, self.task_names())
-        run_in_parallel("Fine-tuning", remaining, self._total_steps(remaining))
+        run_in_parallel("Fine-tuning", remaining, self._total_steps(remaining), choose_device("auto"))
         for name in self.task_names():
             metrics = self.finetune_model(name)["metrics"]
             progress.print_message(f"{self._tasks_folder('albert') / name}: {format_metrics(metrics)}")

@@ -20,7 +20,7 @@ from albertine.settings import HeadSettings, ModelSettings
 Precision = Literal["fp32", "bf16"]
 BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "int8": 1}
 
-# Fraction of the tokens that are masked; the pre-training heads read them and the first token.
+# Default fraction of the tokens that are masked; the pre-training heads read them and the first token.
 MASKED_FRACTION = 0.15
 
 
@@ -45,7 +45,7 @@ class FlopsPerToken:
     training_with_recomputation_per_token: float
 
 
-def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
+def count_flops(model: ModelSettings, length: int, masked_fraction: float = MASKED_FRACTION) -> FlopsPerToken:
     """Return the FLOPs per token of a sequence of `length` tokens."""
     v, e, h, f = model.vocab_size, model.embedding_size, model.hidden_size, model.effective_ffn_size
     attention = model.applied_layers * 4.0 * length * h  # q k^T, and the sum of values
@@ -53,8 +53,8 @@ def count_flops(model: ModelSettings, length: int) -> FlopsPerToken:
     projection = 2.0 * e * h if model.has_projection else 0.0
     pooler = 2.0 * h * h / length
     forward = layers + projection + pooler
-    heads = MASKED_FRACTION * (2.0 * h * e + 2.0 * e * v) + 4.0 * h / length
-    unread = max(0.0, 1.0 - MASKED_FRACTION - 1.0 / length)
+    heads = masked_fraction * (2.0 * h * e + 2.0 * e * v) + 4.0 * h / length
+    unread = max(0.0, 1.0 - masked_fraction - 1.0 / length)
     skipped = unread * (2.0 * h * h + 4.0 * h * f)  # output projection and feed-forward of the last layer
     if model.depth_rule == "fixed":
         training = 3.0 * (forward - skipped + heads)  # a backward pass costs as much as two forward passes

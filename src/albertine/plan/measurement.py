@@ -123,7 +123,9 @@ def _make_trial(workload: Workload, stage: Stage, micro_batch_tokens: int, stage
         deepest = max(1, math.floor(depths[-1] * affordable))
         depths = (*(depth for depth in depths if depth < deepest), _divisible(workload.model, deepest))
     sequences = max(1, min(sequences, int(affordable)))
-    flops = pretraining_flops(workload.model, stage.length, depths, recompute=workload.train.recompute)
+    flops = pretraining_flops(
+        workload.model, stage.length, depths, stage.masked_fraction, recompute=workload.train.recompute
+    )
     return _Trial(sequences, stage.length, stage.masked_fraction, depths, flops)
 
 

@@ -170,17 +170,21 @@ def _pretraining_stages(settings: PretrainSettings) -> Sequence[Stage]:
         step = min(settings.train.steps - 1, math.ceil(start * settings.train.steps))
         objective, depths = settings.objective_at(step), settings.exit_depths_at(step)
         flops = pretraining_flops(
-            settings.model, objective.max_length, depths, recompute=settings.train.recompute
+            settings.model,
+            objective.max_length,
+            depths,
+            objective.mlm_probability,
+            recompute=settings.train.recompute,
         )
         stages.append(Stage(end - start, objective.max_length, objective.mlm_probability, depths, flops))
     return stages
 
 
 def pretraining_flops(
-    model: ModelSettings, length: int, depths: tuple[int, ...], *, recompute: bool
+    model: ModelSettings, length: int, depths: tuple[int, ...], masked_fraction: float, *, recompute: bool
 ) -> float:
     """Return the FLOPs per token of forward and backward pass, with the head after each of some depths."""
-    flops = count_flops(replace(model, layers=depths[-1]), length)
+    flops = count_flops(replace(model, layers=depths[-1]), length, masked_fraction)
     more_heads = (1 + _BACKWARD) * (len(depths) - 1) * flops.heads_per_token
     if recompute:
         return flops.training_with_recomputation_per_token + more_heads

@@ -184,7 +184,8 @@ class Pretraining:
         ]
         tokens = len(batch.strip.tokens)
         depths = self.settings.exit_depths_at(step)
-        flops = count_flops(replace(self.settings.model, layers=depths[-1]), objective.max_length)
+        model = replace(self.settings.model, layers=depths[-1])
+        flops = count_flops(model, objective.max_length, objective.mlm_probability)
         # The backward pass takes twice the operations of the forward pass.
         more_heads = 3 * (len(depths) - 1) * flops.heads_per_token
         empty = PretrainMicroBatch(collate([], batch.step_samples), self.objectives)

@@ -107,7 +107,7 @@ def card_runs(workspace: CardWorkspace) -> list[CardRun]:
 
 
 def train_all(workspace: CardWorkspace) -> None:
-    """Train all runs that are not finished: small models on a CPU side by side, others one by one."""
+    """Train all runs that are not finished: narrow models side by side, others one by one."""
     runs = card_runs(workspace)
     remaining = [run for run in runs if not run.is_finished]
     for seed in {run.seed for run in remaining}:
@@ -115,7 +115,8 @@ def train_all(workspace: CardWorkspace) -> None:
     device = choose_device(workspace.settings.device)
     if is_faster_in_parallel(device, workspace.model_settings.hidden_size):
         total_steps = sum(run.steps for run in remaining)
-        run_in_parallel("Fine-tuning", {run.folder: run.result for run in remaining}, total_steps)
+        results = {run.folder: run.result for run in remaining}
+        run_in_parallel("Fine-tuning", results, total_steps, device)
     else:
         for number, run in enumerate(remaining, start=1):
             name = run.folder.relative_to(workspace.out)

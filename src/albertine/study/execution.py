@@ -34,11 +34,12 @@ def execute(
         executor: a cluster; None for this machine.
         steps_of: returns the finished steps of the job of a folder; None to read the metrics log there.
     """
-    if are_parallel(widest):
-        run_in_parallel(activity, jobs, steps, executor, steps_of)
+    device = choose_device("auto")
+    if are_parallel(widest) and (executor is None or device.type == "cpu"):
+        run_in_parallel(activity, jobs, steps, device, executor, steps_of)
         return
     if executor is not None:
-        run_on_cluster(activity, _call, jobs, steps, executor, choose_device("auto"), steps_of)
+        run_on_cluster(activity, _call, jobs, steps, executor, device, steps_of)
         return
     for number, job in enumerate(jobs.values(), start=1):
         progress.print_message(f"{activity}: {number} of {len(jobs)}")

@@ -63,16 +63,21 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     flops = sum(run.flops for run in remaining)
     rates = [rate for arm in report.arms for rate in _rates(arm.values)]
     is_parallel = are_parallel(max(run.settings.model.hidden_size for run in all_runs))
-    rate = median(rates) if rates else _product_rate(is_parallel=is_parallel) * _EFFICIENCY
-    workers = worker_count(len(remaining)) if is_parallel else 1
-    seconds = flops / rate / max(1, workers)
+    device = choose_device("auto")
+    workers = worker_count(len(remaining), device) if is_parallel else 1
+    if rates:
+        rate = median(rates) * workers
+    elif is_parallel and device.type == "cpu":
+        rate = _core_rate() * workers * _EFFICIENCY
+    else:
+        rate = peak_flops(choose_precision("auto", device), device) * _EFFICIENCY
     seeds = report.protocol.seeds
     return StudyPlan(
         claim,
         runs=len(all_runs),
         finished=len(all_runs) - len(remaining),
         flops=flops,
-        seconds=seconds,
+        seconds=flops / rate if remaining else 0.0,
         finetuning_steps=sum(run.remaining_finetuning_steps(measures) for run in remaining),
         is_measured=bool(rates),
         seeds=seeds,
@@ -101,11 +106,8 @@ def _rates(values: Mapping[str, Sequence[float | None]]) -> list[float]:
     ]
 
 
-def _product_rate(*, is_parallel: bool) -> float:
-    """Return the FLOPs per second of matrix products for one run: in fp32 on one core, or on the device."""
-    if not is_parallel:
-        device = choose_device("auto")
-        return peak_flops(choose_precision("auto", device), device)
+def _core_rate() -> float:
+    """Return the FLOPs per second of matrix products in fp32 on one core."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

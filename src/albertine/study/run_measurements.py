@@ -115,9 +115,9 @@ def flops_per_token(settings: PretrainSettings) -> float:
         settings = replace(settings, curriculum=replace(settings.curriculum, depth=depth))
     sampled_steps = range(0, steps, math.ceil(steps / _SAMPLED_STEPS))
     depths = Counter(settings.depth_at(step) for step in sampled_steps)
-    length = settings.objective.max_length
+    length, masked_fraction = settings.objective.max_length, settings.objective.mlm_probability
     total = sum(
-        count * count_flops(replace(model, layers=depth), length).training_per_token
+        count * count_flops(replace(model, layers=depth), length, masked_fraction).training_per_token
         for depth, count in depths.items()
     )
     return total / len(sampled_steps)

@@ -18,7 +18,9 @@ def training_micro_batch_tokens(settings: TrainerSettings, model: ModelSettings,
         return settings.micro_batch_tokens
     if device.type != "cuda":
         return default_micro_batch_tokens(device)
-    memory = torch.cuda.get_device_properties(device).total_memory
+    # Runs side by side have a fraction each.
+    fraction = torch.cuda.get_per_process_memory_fraction()
+    memory = fraction * torch.cuda.get_device_properties(device).total_memory
     is_bf16 = choose_precision(settings.precision, device) == torch.bfloat16
     precision: Precision = "bf16" if is_bf16 else "fp32"
     return fitting_micro_batch_tokens(model, memory, precision, recompute=settings.recompute)
@@ -27,7 +29,7 @@ def training_micro_batch_tokens(settings: TrainerSettings, model: ModelSettings,
 def fitting_micro_batch_tokens(
     model: ModelSettings, memory: float, precision: Precision, *, recompute: bool
 ) -> int:
-    """Return the largest power of two of tokens whose activations fit into 40% of a GPU's memory.
+    """Return the largest power of two of tokens whose activations fit into 40% of the memory.
 
     Large micro-batches keep a GPU busy: to start an operation takes Python as long for few tokens as for many
     (docs/records/first-gpu.md). The estimate is for a head that predicts 15% of the tokens once; others may

@@ -1,4 +1,6 @@
-"""Training runs in parallel, one process each, because models this small are no faster on two cores.
+"""Training runs in parallel, one process each.
+
+Narrow models are no faster on several cores, and on a GPU one run waits for Python most of the time.
 
 The processes print nothing; their combined progress is read from their metrics logs.
 """
@@ -15,26 +17,33 @@ from albertine.executors.executor import Executor, JobT, ResultT
 from albertine.executors.process_pool import ProcessPool
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
-_MIN_WIDTH_FOR_ALL_CORES = 768  # narrower models are no faster on several cores
+_MIN_WIDTH_FOR_WHOLE_DEVICE = 768  # narrower models leave cores, or a GPU, idle
 _MAX_WORKERS = 8  # each takes half a gigabyte of memory in addition to its model
+_GPU_BYTES_PER_WORKER = 3 * 2**30
+_GPU_FRACTION = 0.75  # of the memory, for tensors; the rest is for the libraries of each process
 
 StepCounter = Callable[[Path], int]
 
 
 def is_faster_in_parallel(device: torch.device, hidden_size: int) -> bool:
     """Return whether runs of models of a width are faster side by side than one after another."""
-    return device.type == "cpu" and hidden_size < _MIN_WIDTH_FOR_ALL_CORES
+    return device.type in ("cpu", "cuda") and hidden_size < _MIN_WIDTH_FOR_WHOLE_DEVICE
 
 
-def worker_count(runs: int) -> int:
+def worker_count(runs: int, device: torch.device) -> int:
     """Return how many of some runs are side by side at a time."""
-    return min(runs, os.cpu_count() or 1, _MAX_WORKERS)
+    workers = min(runs, os.cpu_count() or 1, _MAX_WORKERS)
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+        workers = min(workers, max(1, memory // _GPU_BYTES_PER_WORKER))
+    return workers
 
 
 def run_in_parallel(
     activity: str,
     runs: Mapping[Path, Callable[[], ResultT]],
     total_steps: int | None,
+    device: torch.device,
     executor: Executor | None = None,
     steps_of: StepCounter | None = None,
 ) -> list[ResultT]:
@@ -44,6 +53,7 @@ def run_in_parallel(
         activity: The activity named in the progress line, such as "Training".
         runs: The function of each run, by the run's folder.
         total_steps: Number of steps of all runs together; None if it is not known.
+        device: Device of all runs.
         executor: Where they run; None for processes of this machine.
         steps_of: Returns the finished steps of the run in a folder; None to read its metrics log.
     """
@@ -51,8 +61,11 @@ def run_in_parallel(
         return []
     # The same for any number of runs: sums, and so the weights, depend on the number of threads.
     threads = max(1, (os.cpu_count() or 1) // _MAX_WORKERS)
-    executor = executor or ProcessPool(worker_count(len(runs)))
-    return _run(activity, _call, runs, total_steps, executor, threads, steps_of=steps_of)
+    workers = worker_count(len(runs), device)
+    gpu_fraction = _GPU_FRACTION / workers if device.type == "cuda" else None
+    initializer = partial(_initialize, threads, gpu_fraction)
+    executor = executor or ProcessPool(workers)
+    return _run(activity, _call, runs, total_steps, executor, threads, initializer, steps_of=steps_of)
 
 
 def run_on_cluster(
@@ -77,7 +90,15 @@ def run_on_cluster(
     """
     gpus = int(device.type == "cuda")
     threads = torch.get_num_threads()
-    return _run(activity, function, jobs, total_steps, executor, threads, gpus, steps_of)
+    initializer = partial(_initialize, threads, None)
+    return _run(activity, function, jobs, total_steps, executor, threads, initializer, gpus, steps_of)
+
+
+def _initialize(threads: int, gpu_fraction: float | None) -> None:
+    """Set the number of threads of a process, and the fraction of the GPU's memory that it may use."""
+    torch.set_num_threads(threads)
+    if gpu_fraction is not None:
+        torch.cuda.set_per_process_memory_fraction(gpu_fraction)
 
 
 def _run(
@@ -87,6 +108,7 @@ def _run(
     total_steps: int | None,
     executor: Executor,
     threads: int,
+    initializer: Callable[[], None],
     gpus: int = 0,
     steps_of: StepCounter | None = None,
 ) -> list[ResultT]:
@@ -108,8 +130,7 @@ def _run(
         finished = executor.run(
             partial(_run_one, function),
             jobs.items(),
-            initializer=torch.set_num_threads,
-            initargs=(threads,),
+            initializer=initializer,
             on_poll=update_progress,
             cores=threads,
             gpus=gpus,
