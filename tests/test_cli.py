@@ -203,7 +203,7 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         (["info", "--model.heads", "5"], "--model.heads 5: must divide hidden_size = 768; try 4 or 6"),
         (
             ["info", "--model.hiden_size", "5"],
-            "--model.hiden-size 5: unknown option (did you mean --model.hidden-size?); known: --model.v",
+            "--model.hiden-size: unknown option (did you mean --model.hidden-size?); known: --model.v",
         ),
         (["info", "--foo=3"], "--foo=3: unknown option; known: --compare, --json,"),
         (["info", "albert-base", "albert-large"], "albert-large: unexpected argument"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+import torch
 from cyclopts import App
 
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, run_command
@@ -42,6 +43,14 @@ def app_raising(error: BaseException) -> App:
             1,
             "albertine: x.bin: No space left on device; free disk space and run the same command again\n",
         ),
+        (OSError(errno.EACCES, os.strerror(errno.EACCES)), 1, "albertine: Permission denied\n"),
+        (BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)), 1, "albertine: Broken pipe\n"),
+        (MemoryError("1 GB"), 1, "albertine: out of memory (1 GB); use a smaller model or micro-batch\n"),
+        (
+            torch.OutOfMemoryError("Tried to allocate 2 GiB"),
+            1,
+            "albertine: out of memory (Tried to allocate 2 GiB); use a smaller model or micro-batch\n",
+        ),
         (InputError("\x1b[2Ja.txt: empty"), 2, "albertine: \\x1b[2Ja.txt: empty\n"),
         (
             RuntimeError("broken\nin two lines"),
@@ -52,10 +61,43 @@ def app_raising(error: BaseException) -> App:
     ],
 )
 def test_exit_statuses(
-    error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    status: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr("albertine.command._is_output_closed", lambda: False)  # it is no file in a test
     assert run_command(app_raising(error), ["work"]) == status
     assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(
+    ("words", "values", "separator"),
+    [
+        (["a", "-"], ["a", "/dev/stdin"], None),
+        (["--label-separator", "-", "a"], ["a"], "-"),
+        (["--label_separator", "-", "-"], ["/dev/stdin"], "-"),
+        (["--label-separator=-"], [], "-"),
+        (["--label_separator", "a_b", "--", "--c_d", "e_f", "-"], ["--c_d", "e_f", "-"], "a_b"),
+    ],
+)
+def test_dashes_in_words(words: list[str], values: list[str], separator: str | None) -> None:
+    """A lone dash is standard input, unless it is a value; only the names of options get dashes."""
+    seen: list[tuple[list[str], str | None]] = []
+    app = App(name="albertine")
+
+    @app.command
+    def work(*names: str, label_separator: str | None = None) -> None:
+        seen.append((list(names), label_separator))
+
+    assert run_command(app, ["work", *words]) == 0
+    assert seen == [(values, separator)]
+
+
+def test_results_cannot_go_to_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app_raising(AssertionError("must not run")), ["work", "--out", "-"]) == 2
+    assert "--out -: must be a file or a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--debug", "--debug=true"])

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from albertine.export.export import export
     from albertine.export.result import ExportResult
     from albertine.export.settings import ExportSettings
-    from albertine.finetune.finetune import FinetuneResults, finetune
+    from albertine.finetune.finetune import finetune
+    from albertine.finetune.results import FinetuneResults
     from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
     from albertine.inference.embed import embed
     from albertine.inference.evaluate import EvaluationResult, evaluate
@@ -59,7 +60,7 @@ _LAZY_EXPORTS = {
     "EvaluationResult": ("albertine.inference.evaluate", "EvaluationResult"),
     "ExportResult": ("albertine.export.result", "ExportResult"),
     "ExportSettings": ("albertine.export.settings", "ExportSettings"),
-    "FinetuneResults": ("albertine.finetune.finetune", "FinetuneResults"),
+    "FinetuneResults": ("albertine.finetune.results", "FinetuneResults"),
     "FinetuneSettings": ("albertine.finetune.settings", "FinetuneSettings"),
     "FinetuneTrainSettings": ("albertine.finetune.settings", "FinetuneTrainSettings"),
     "HeadSettings": ("albertine.settings", "HeadSettings"),

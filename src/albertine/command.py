@@ -10,6 +10,8 @@ found errors in data, 130 interrupted, 143 terminated. A failure prints one line
 import contextlib
 import errno
 import os
+import re
+import select
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -58,9 +60,10 @@ _MODEL_SETTINGS_GROUP = Group(
 )
 _COMMON_GROUP = Group("Every command", sort_key=9)
 
+_OPTION = re.compile(r"--[A-Za-z][\w.-]*")
 PathOrUrl = Annotated[Path, "accepts URLs of object storage"]
 
-_MAX_PATH_LENGTH = 400  # in a message: a path without its end names nothing
+_MAX_PATH_LENGTH = 400  # in a message, so that most paths are shown whole
 
 # The parameter only lists a command's settings in its help, and is always None: `options.read_settings(...)`
 # returns the values. Options may be typed with underscores too, see `_with_dashes`.
@@ -149,21 +152,21 @@ class _EarlyExit(Exception):  # noqa: N818  # not an error: the command is done
 
 def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
     """Run the command given by the arguments, and return its exit status."""
-    args = [_with_dashes(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+    args = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        args = _normalized(args)
         with contextlib.suppress(_EarlyExit):
             _dispatch(app, args)
         sys.stdout.flush()
     except SystemExit as system_exit:
-        # Only cyclopts's own commands, such as --install-completion, raise it, and only for wrong arguments.
+        # Only cyclopts's own commands raise it, such as --install-completion.
         return ExitStatus.BAD_INPUT if system_exit.code else ExitStatus.DONE
     except KeyboardInterrupt as interruption:
         return _report_interruption(interruption)
-    except BrokenPipeError:
-        # The reading end closed the pipe, as `head` does: not a failure.
-        _discard_output()
-        return ExitStatus.DONE
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _is_output_closed():  # as `head` does: not a failure
+            _flush_or_discard_output()
+            return ExitStatus.DONE
         if recent := recent_interruption():
             return _report_interruption(recent)
         progress.end_line()
@@ -172,7 +175,7 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
         status, line = _describe_error(app, error, args)
         if not getattr(error, "already_shown", False):
             print(progress.printable_line(f"albertine: {line}"), file=sys.stderr)
-        _discard_output()
+        _flush_or_discard_output()
         return status
     return ExitStatus.DONE
 
@@ -183,19 +186,39 @@ def _report_interruption(interruption: KeyboardInterrupt) -> ExitStatus:
     return ExitStatus.TERMINATED if isinstance(interruption, Terminated) else ExitStatus.INTERRUPTED
 
 
-def _with_dashes(argument: str) -> str:
-    """Return an option spelled with dashes, as in the help; its value is unchanged.
+def _normalized(arguments: Sequence[str]) -> list[str]:
+    """Return arguments with options spelled with dashes, as in the help; values are unchanged.
 
-    A lone dash becomes /dev/stdin, because the parser would take it for an option.
+    A lone dash becomes /dev/stdin, because the parser would take it for an option. After `--` there are only
+    values.
     """
-    if argument == "-":
-        return "/dev/stdin"
-    option, equals, value = argument.partition("=")
-    return (option.replace("_", "-") if option.startswith("--") else option) + equals + value
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    words: list[str] = []
+    for word in arguments[:end]:
+        option, equals, value = word.partition("=")
+        if word == "-" and words and words[-1] == "--label-separator":
+            words[-1] += "=-"
+        elif word == "-" and words and words[-1] == "--out":
+            raise InputError("--out -: must be a file or a folder; results cannot be written to a pipe")
+        elif word == "-":
+            words.append("/dev/stdin")
+        else:
+            words.append((option.replace("_", "-") if _OPTION.fullmatch(option) else option) + equals + value)
+    return [*words, *arguments[end:]]
 
 
-def _discard_output() -> None:
-    """Discard output that could not be written; Python would retry at exit and print an error."""
+def _is_output_closed() -> bool:
+    """Return whether the reader of standard output has closed it."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):  # no file, so nothing else tells
+        return True
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def _flush_or_discard_output() -> None:
+    """Write what standard output holds; if that fails, discard it, because Python would retry at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -272,11 +295,12 @@ def _describe_error(app: App, error: Exception, args: Sequence[str]) -> tuple[Ex
     if isinstance(error, OSError):
         name = f"{display_text(str(error.filename), _MAX_PATH_LENGTH)}: " if error.filename else ""
         advice = "; free disk space and run the same command again" if error.errno == errno.ENOSPC else ""
-        if error.errno in _PATH_ERRNOS:
+        if error.filename and error.errno in _PATH_ERRNOS:
             return ExitStatus.BAD_INPUT, f"{name}{error.strerror}; name another path"
         return ExitStatus.FAILED, f"{name}{error.strerror or error}{advice}"
-    if isinstance(error, MemoryError):
-        return ExitStatus.FAILED, f"out of memory ({_one_line(error)}); use a smaller model or batch"
+    # That of torch, for the memory of a GPU, is found by its name, since torch takes seconds to import.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return ExitStatus.FAILED, f"out of memory ({_one_line(error)}); use a smaller model or micro-batch"
     return ExitStatus.FAILED, (
         f"internal error: {type(error).__name__}: {_one_line(error)}; "
         "run again with --debug and report the traceback"
@@ -297,7 +321,7 @@ def _command_name(app: App, args: Sequence[str]) -> str:
 def _describe_usage_error(app: App, error: CycloptsError, args: Sequence[str]) -> str:
     """Return the message for arguments that the parser rejects."""
     if isinstance(error, UnknownOptionError):
-        return _describe_unknown_option(error, args)
+        return _describe_unknown_option(error)
     if isinstance(error, UnusedCliTokensError):
         return f"{display_text(' '.join(error.unused_tokens or []))}: unexpected argument"
     if isinstance(error, CoercionError) and error.token:
@@ -337,12 +361,10 @@ def _describe_unknown_command(app: App, args: Sequence[str]) -> str:
     return f"{display_text(' '.join(args))}: a command is missing"
 
 
-def _describe_unknown_option(error: UnknownOptionError, args: Sequence[str]) -> str:
+def _describe_unknown_option(error: UnknownOptionError) -> str:
     """Return the message for an unknown option, with a similar option and those of the same table."""
     given = error.token.value or error.token.keyword or ""
     option = given.partition("=")[0]
-    following = args[args.index(given) + 1 :] if given in args else []
-    value = f" {following[0]}" if following and not following[0].startswith("-") else ""
     options = [
         name
         for argument in error.argument_collection
@@ -353,7 +375,7 @@ def _describe_unknown_option(error: UnknownOptionError, args: Sequence[str]) -> 
     table = option.rpartition(".")[0]
     same_table = [name for name in options if name.rpartition(".")[0] == table]
     known = ", ".join(same_table or [name for name in options if "." not in name])
-    return f"{display_text(given + value)}: unknown option{did_you_mean(option, options)}; known: {known}"
+    return f"{display_text(given)}: unknown option{did_you_mean(option, options)}; known: {known}"
 
 
 def _one_line(error: Exception) -> str:

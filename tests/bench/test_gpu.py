@@ -54,6 +54,16 @@ def test_all_paths_in_the_dry_form(tmp_path: Path) -> None:
     assert all(line["error"] <= line["tolerance"] for line in lines)
 
 
+@pytest.mark.slow  # compiles
+def test_a_compiled_path_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = next(path for path in PATHS if path.compile)
+    graphs = gpu_paths._compiled_graphs()
+    assert run_path(make_job(path)).failure == ""
+    assert gpu_paths._compiled_graphs() > graphs
+    monkeypatch.setattr(gpu_paths, "_compiled_graphs", lambda: graphs)
+    assert run_path(make_job(path)).failure == "nothing was compiled"
+
+
 @pytest.mark.parametrize("work", ["forward", "training", "optimizer"])
 def test_a_wrong_result_is_a_failure(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checked side computes on other tokens, or changes the weights by 1% more."""

@@ -104,6 +104,14 @@ def test_samples_of_a_corpus_on_object_storage_are_those_of_a_local_one(bucket: 
         assert (first.tokens == second.tokens).all()
 
 
+def test_an_object_whose_name_looks_like_a_pattern_is_found(bucket: str) -> None:
+    write_object(f"{bucket}/notes[1].txt", b"One text.")
+    write_object(f"{bucket}/notes1.txt", b"Another one.")
+    (source,) = find_sources([f"{bucket}/notes[1].txt"])
+    assert source.name.endswith("notes[1].txt")
+    assert len(find_sources([f"{bucket}/notes*.txt"])) == 2
+
+
 def test_a_large_text_is_read_in_ranges(
     bucket: str, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -274,7 +274,13 @@ def test_reports_of_other_texts_and_of_other_versions(
     assert rows["table-5"] == "undecided (smoke, 2 seeds, of another version of the claim)"
 
 
-def _diverge(*_: Any) -> None:
+def test_a_plan_needs_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["study", "--print-plan", "--out", str(tmp_path)]) == 2
+    assert "--print-plan: no claims; name some, or give --all" in capsys.readouterr().err
+
+
+def _diverge(run: Path, _: Any) -> None:
+    (run / "checkpoints" / "step-1").mkdir(parents=True)
     raise Diverged("the loss is not finite")
 
 
@@ -294,6 +300,7 @@ def test_a_failed_run_is_a_result(
     report = _report(tmp_path)
     assert report["arms"][0]["failures"] == {"0": "the loss is not finite", "1": "the loss is not finite"}
     assert report["verdicts"][0]["reason"] == "no seed that both arms have finished"
+    assert not list(tmp_path.rglob("checkpoints"))  # of the runs that failed
     assert "the loss is not finite" in (tmp_path / "studies" / "claims" / "order.smoke.html").read_text()
 
 

@@ -5,7 +5,8 @@ A check compares a path with the plain computation of the same weights and token
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -27,7 +28,7 @@ from albertine.train.settings import OptimizerName, PretrainTrainSettings
 # Largest relative error of hidden states, and of gradients and updates, by precision.
 _TOLERANCES = {"fp32": (1e-4, 1e-3), "bf16": (5e-2, 1e-1)}
 _MIN_RUNS = 3
-_FIRST_TOKEN = 5  # no special token
+_FIRST_TOKEN = 5  # those before are special
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def run_path(job: PathJob) -> PathResult:
     path, error = job.path, None
     try:
         error = _check(job)
-        if not error <= path.tolerance:  # NaN is not
+        if not error <= path.tolerance:  # also if it is NaN
             raise WorkError(f"relative error {error:.2g} is larger than {path.tolerance:g}")
         ms, started_ms, peak_bytes = _measure(job)
     except Exception as failure:  # whatever a driver or a compiler raises is a result
@@ -157,13 +158,35 @@ def _check(job: PathJob) -> float:
     expected = compute(model, *_random_batch(job.model, job.check_lengths))
     model.configure(job.path.options)
     model.to(job.device)
-    with _CalledOperations() as operations:
+    with _checked_implementation(job):
         actual = compute(model, *_random_batch(job.model, job.check_lengths, job.device))
-    needs_flash = job.device == "cuda" and job.path.kernels and not job.path.compile
-    has_size = is_supported_head_size(job.model.hidden_size // job.model.heads)
-    if needs_flash and has_size and not any("varlen_attn" in name for name in operations.names):
-        raise WorkError("variable-length attention was not called")
     return _relative_error(actual, expected)
+
+
+@contextmanager
+def _checked_implementation(job: PathJob) -> Iterator[None]:
+    """Raise `WorkError` if the body calls another implementation than the path is for."""
+    if job.path.compile:
+        torch.compiler.reset()  # a graph of an earlier path would be used again
+        graphs_before = _compiled_graphs()
+        yield
+        if _compiled_graphs() == graphs_before:
+            raise WorkError("nothing was compiled")
+        return
+    # Not around compiled code: under a dispatch mode, torch compiles nothing, now and later.
+    with _CalledOperations() as operations:
+        yield
+    has_kernel = is_supported_head_size(job.model.hidden_size // job.model.heads)
+    needs_kernel = job.device == "cuda" and job.path.kernels and has_kernel
+    if needs_kernel and not any("varlen_attn" in name for name in operations.names):
+        raise WorkError("variable-length attention was not called")
+
+
+def _compiled_graphs() -> int:
+    """Return how many graphs torch has compiled in this process."""
+    from torch._dynamo.utils import counters  # imports much
+
+    return int(counters["stats"]["unique_graphs"])
 
 
 class _CalledOperations(TorchDispatchMode):
@@ -253,12 +276,12 @@ def _random_model(settings: ModelSettings) -> Model:
 def _random_batch(
     settings: ModelSettings, lengths: tuple[int, ...], device: str = "cpu"
 ) -> tuple[Strip, PretrainingTargets]:
-    """Return a strip of random tokens, about every seventh of which is to be predicted."""
+    """Return a strip of random tokens, every seventh of which is to be predicted."""
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(_FIRST_TOKEN, settings.vocab_size, (sum(lengths),), generator=generator)
     offsets = torch.tensor([0, *lengths]).cumsum(0)
     strip = Strip(tokens, torch.zeros_like(tokens), offsets)
-    masked = torch.arange(0, len(tokens), 7)
-    pairs = torch.arange(len(lengths)) % 2
-    targets = MaskedLMTargets(masked.to(device), tokens[masked].to(device))
-    return strip.to(device), PretrainingTargets(targets, pairs.to(device))
+    indices = torch.arange(0, len(tokens), 7)
+    order_labels = torch.arange(len(lengths)) % 2
+    targets = MaskedLMTargets(indices.to(device), tokens[indices].to(device))
+    return strip.to(device), PretrainingTargets(targets, order_labels.to(device))

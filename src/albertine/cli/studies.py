@@ -47,6 +47,9 @@ def study(
     chosen = [find_claim(name) for name in dict.fromkeys(claims)]
     if all_claims:
         chosen = claims_for(resolved_settings.scale)
+    if not chosen and (print_plan or cluster is not None):
+        option = "--print-plan" if print_plan else "--cluster"
+        raise InputError(f"{option}: no claims; name some, or give --all")
     if not chosen:
         display.show_claims(downloaded_reports(out), as_json=json)
     elif print_plan:

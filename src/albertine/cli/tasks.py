@@ -116,7 +116,7 @@ def embed(
 ) -> None:
     """Turn each text of a file into a vector, with any model; the file may have any size.
 
-    A folder of sentence-transformers gives the vectors of that library.
+    The vectors of a folder of sentence-transformers equal those of that library.
 
     Example: albertine embed my-run --data sentences.txt --out vectors.npy
 

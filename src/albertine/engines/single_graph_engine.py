@@ -26,7 +26,8 @@ class SingleGraphEngine(ExportedEngine):
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:  # noqa: ARG002
         """Raise `InputError`: the graph applies all layers."""
         raise InputError(
-            "its graph always applies all layers; --exit and --depth need an export with --exits, or torch"
+            "this export always applies all layers; for --exit and --depth, export the model with "
+            "--exits, or use the checkpoint"
         )
 
     def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
@@ -41,10 +42,10 @@ class SingleGraphEngine(ExportedEngine):
         outputs = self.run_rows(rows.inputs)
         logits = {}
         for name, values in outputs.items():
-            if AT_FIRST_TOKEN + name in outputs:  # the same logits, for rows of one sequence each
+            if AT_FIRST_TOKEN + name in outputs:  # `packed_` has the same logits for every sequence of a row
                 continue
-            is_packed = name.startswith(AT_FIRST_TOKEN)
-            indices = rows.first_indices if is_packed else rows.token_indices
+            is_per_sequence = name.startswith(AT_FIRST_TOKEN)
+            indices = rows.first_indices if is_per_sequence else rows.token_indices
             flat = torch.from_numpy(values).flatten(0, 1)
             logits[name.removeprefix(AT_FIRST_TOKEN)] = flat.index_select(0, indices)
         return logits

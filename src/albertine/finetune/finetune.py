@@ -6,88 +6,31 @@ OUT/dev_predictions.json   the predictions of the best model on dev, for its rep
 OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
-import json
-import math
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 from albertine import progress
-from albertine.atomic import atomic_file, is_unused
+from albertine.atomic import is_unused
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
-from albertine.finetune.baseline import BaselineResult, baseline_advice, evaluate_baseline
+from albertine.finetune.baseline import baseline_advice, evaluate_baseline
 from albertine.finetune.dev_outcomes import predict_dev
 from albertine.finetune.dev_predictions import read_dev_predictions
 from albertine.finetune.duration import check_minutes, with_measured_steps
-from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData, prepare_task
+from albertine.finetune.results import FinetuneResults, stored_baseline
 from albertine.finetune.run import FinetuneResult, finetune_run
 from albertine.finetune.settings import FinetuneSettings
-from albertine.finetune.trials import trials
-from albertine.input_files import read_json_object
-from albertine.json_input import JsonError, dataclass_from_json
+from albertine.finetune.trials import SINGLE_RUN, trials
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed, init_distributed
 from albertine.train.mirrored_run import mirrored_run
 from albertine.train.parallel_runs import run_on_cluster
 from albertine.train.run_folder import publish_model
 from albertine.train.trackers import check_tracker_installed
-
-RESULTS_FILE = "results.json"
-
-
-@dataclass(frozen=True)
-class FinetuneResults:
-    """The results of all runs; only the main process gets them, in the others `runs` is empty.
-
-    Attributes:
-        task: name of the task.
-        runs: one result for each run.
-        baseline: scores of a bag of words; None if the task type has no such baseline.
-        baseline_advice: what would improve the best model, if the bag of words scores higher; else None.
-    """
-
-    task: str
-    runs: tuple[FinetuneResult, ...]
-    baseline: BaselineResult | None = None
-    baseline_advice: str | None = None
-
-    @property
-    def best(self) -> FinetuneResult:
-        """The run with the best model on dev; see `model_selection`."""
-
-        def score(run: FinetuneResult) -> float:
-            loss = math.inf if run.loss is None else run.loss
-            return score_to_minimize(self.task, {**run.metrics, LOSS: loss}, run.best_step)
-
-        return min(self.runs, key=score)
-
-    @property
-    def median_metrics(self) -> dict[str, float]:
-        """The median of each metric over the runs."""
-        return {name: median(run.metrics[name] for run in self.runs) for name in self.runs[0].metrics}
-
-    @property
-    def problem(self) -> str | None:
-        """Why even the best run learned nothing, and what to do; None if it learned something."""
-        return self.best.problem if self.runs else None
-
-    def write(self, out: Path) -> None:
-        """Write `results.json` into the output folder."""
-        report = {
-            "task": self.task,
-            "median": self.median_metrics,
-            "best_run": self.best.run_name,
-            "runs": [asdict(run) for run in self.runs],
-            "baseline": asdict(self.baseline) if self.baseline else None,
-            "baseline_advice": self.baseline_advice,
-        }
-        with atomic_file(out / RESULTS_FILE) as file:
-            file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 def finetune(
@@ -123,39 +66,51 @@ def _finetune_in(
     """Fine-tune a model in a local folder; see `finetune`."""
     check_tracker_installed(settings.train.tracker)
     _check_output_folder(out)
+    check_minutes(settings, sweep=sweep)
     with init_distributed(settings.device, settings.train.timeout_minutes) as distributed:
         if executor is not None and distributed.world_size > 1:
             raise InputError("--cluster: cannot be combined with torchrun; leave out one of them")
         source = None if model is None else str(model)
-        check_minutes(settings, sweep=sweep)
         data = prepare_task(source, settings)
-        with_defaults = partial(
-            with_task_defaults,
-            task=data.task.name,
-            model_settings=data.model_settings,
-            num_samples=data.num_samples,
-            max_length=data.card.max_length,
-        )
         settings = replace(settings, init_from=source or settings.init_from)
-        runs_begun = [out, *sorted(out.glob("seed-*"))]
-        settings = with_measured_steps(runs_begun, settings, data, distributed, with_defaults)
-        base_settings = with_defaults(settings)
-        settings_by_run = dict(trials(base_settings, sweep=sweep)) or {"": base_settings}
-        if "" not in settings_by_run and (out / CHECKPOINTS_FOLDER).exists():
+        settings = _with_all_values(out, settings, data, distributed)
+        settings_by_run = trials(settings, sweep=sweep)
+        if SINGLE_RUN not in settings_by_run and (out / CHECKPOINTS_FOLDER).exists():
             raise InputError(f"{out}: is a single run; name another --out for several runs")
         runs = _run_trials(out, settings_by_run, data, distributed, executor)
         if not distributed.is_main:
             return FinetuneResults(data.task.name, ())
-        results = FinetuneResults(data.task.name, tuple(runs))
-        if results.best.run_name:
-            publish_model(out, out / results.best.run_name)
-        if baseline := evaluate_baseline(data, _known_baseline(out, results.best.metrics)):
-            advice = baseline_advice(baseline.metrics, results.best, data, base_settings)
-            results = replace(results, baseline=baseline, baseline_advice=advice)
-        results.write(out)
-        if read_dev_predictions(out) is None:
-            predict_dev(out, data.dev, settings.device).write(out)
-        return results
+        return _write_results(out, FinetuneResults(data.task.name, tuple(runs)), data, settings)
+
+
+def _with_all_values(
+    out: Path, settings: FinetuneSettings, data: FinetuneData, distributed: Distributed
+) -> FinetuneSettings:
+    """Return settings with a length in steps, and without unset values."""
+    with_defaults = partial(
+        with_task_defaults,
+        task=data.task.name,
+        model_settings=data.model_settings,
+        num_samples=data.num_samples,
+        max_length=data.card.max_length,
+    )
+    runs_begun = [out, *sorted(out.glob("seed-*"))]
+    return with_defaults(with_measured_steps(runs_begun, settings, data, distributed, with_defaults))
+
+
+def _write_results(
+    out: Path, results: FinetuneResults, data: FinetuneData, settings: FinetuneSettings
+) -> FinetuneResults:
+    """Write the best model, the results and its predictions on dev; return the results with a baseline."""
+    if results.best.run_name != SINGLE_RUN:
+        publish_model(out, out / results.best.run_name)
+    if baseline := evaluate_baseline(data, stored_baseline(out, results.best.metrics)):
+        advice = baseline_advice(baseline.metrics, results.best, data, settings)
+        results = replace(results, baseline=baseline, baseline_advice=advice)
+    results.write(out)
+    if read_dev_predictions(out) is None:
+        predict_dev(out, data.dev, settings.device).write(out)
+    return results
 
 
 def _run_trials(
@@ -184,19 +139,6 @@ def _run_trial(data: FinetuneData, job: tuple[Path, str, FinetuneSettings]) -> F
     run, name, settings = job
     with init_distributed(settings.device) as distributed:
         return finetune_run(run, name, settings, data, distributed)
-
-
-def _known_baseline(out: Path, metric_names: Collection[str]) -> BaselineResult | None:
-    """Return the scores of the bag of words that an earlier call wrote; None if there are none.
-
-    A damaged file is not an error, because the scores can be computed again.
-    """
-    try:
-        values = read_json_object(out / RESULTS_FILE, "").get("baseline")
-        baseline = dataclass_from_json(BaselineResult, values)
-    except (InputError, JsonError, OSError):
-        return None
-    return baseline if set(baseline.metrics) == set(metric_names) else None
 
 
 def _check_output_folder(out: Path) -> None:

@@ -1,11 +1,10 @@
 """Prints the results of fine-tuning, as a table or as JSON."""
 
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 
 from albertine import progress
-from albertine.finetune.finetune import FinetuneResults
+from albertine.finetune.results import FinetuneResults
 from albertine.storage.objects import display_path
 from albertine.storage.urls import storage_url
 from albertine.tasks.metrics.display import (
@@ -23,14 +22,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
     if not runs:
         return
     if as_json:
-        report = {
-            "task": results.task,
-            "median": results.median_metrics,
-            "runs": [asdict(run) for run in runs],
-            "baseline": asdict(results.baseline) if results.baseline else None,
-            "baseline_advice": results.baseline_advice,
-        }
-        progress.print_json(report)
+        progress.print_json(results.to_json())
         return
     names = shown_metrics(runs[0].metrics)
     table = result_table(

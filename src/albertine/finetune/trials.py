@@ -1,21 +1,31 @@
 """The settings of each run of a call: one run for each seed, or for each point of a grid."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
 from albertine.finetune.settings import FinetuneSettings, SweepSettings
 
+SINGLE_RUN = ""  # name of the only run of a call, whose folder is the output folder
 
-def trials(base: FinetuneSettings, *, sweep: bool) -> Iterator[tuple[str, FinetuneSettings]]:
-    """Yield name and settings of each run; yield nothing for a single run, which needs no name."""
-    seeds = range(base.train.seed, base.train.seed + base.seeds)
-    if not sweep:
-        if base.seeds > 1:
-            for seed in seeds:
-                yield f"seed-{seed}", replace(base, train=replace(base.train, seed=seed))
-        return
-    assert isinstance(base, SweepSettings)
+
+def trials(base: FinetuneSettings, *, sweep: bool) -> Mapping[str, FinetuneSettings]:
+    """Return the settings of each run, by its name."""
+    if sweep:
+        assert isinstance(base, SweepSettings)
+        return dict(_grid_points(base))
+    if base.seeds == 1:
+        return {SINGLE_RUN: base}
+    return {f"seed-{seed}": replace(base, train=replace(base.train, seed=seed)) for seed in _seeds(base)}
+
+
+def _seeds(base: FinetuneSettings) -> range:
+    return range(base.train.seed, base.train.seed + base.seeds)
+
+
+def _grid_points(base: SweepSettings) -> Iterator[tuple[str, FinetuneSettings]]:
+    """Yield name and settings of each point of a grid, for each seed."""
+    seeds = _seeds(base)
     assert base.train.lr is not None
     assert base.train.batch_size is not None
     rates = [value * base.train.lr if is_multiple else value for value, is_multiple in base.grid.values("lr")]

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError
-from albertine.finetune.finetune import RESULTS_FILE
 from albertine.finetune.model_selection import score_to_minimize
-from albertine.finetune.results_file import StoredFinetuneResults, read_finetune_results
+from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read_finetune_results
 from albertine.finetune.run import FinetuneResult
 from albertine.interop.hub import ENSEMBLE_FILE, refuse_ensemble
 from albertine.paired_statistics import PairedDifference, paired_difference

@@ -4,9 +4,8 @@ import shlex
 from pathlib import Path
 
 from albertine import progress
-from albertine.finetune.finetune import RESULTS_FILE
 from albertine.finetune.model_selection import score_to_minimize
-from albertine.finetune.results_file import StoredFinetuneResults, read_finetune_results
+from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read_finetune_results
 from albertine.interop.load import load_checkpoint
 from albertine.report.curves import finetuning_charts
 from albertine.report.dev_sections import dev_sections, sample_note

@@ -7,7 +7,7 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.finetune.dev_outcomes import predict_dev_of_run
 from albertine.finetune.dev_predictions import DevPredictions, read_dev_predictions
-from albertine.finetune.results_file import read_finetune_results
+from albertine.finetune.results import read_finetune_results
 from albertine.finetune.settings import FinetuneSettings, SweepSettings
 from albertine.settings import build_settings
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings

@@ -1,6 +1,6 @@
 """One run of a study: pre-training with one seed, and its measurements.
 
-STORE/runs/HASH/run.json          what the hash is of, for readers
+STORE/runs/HASH/run.json          the settings that the hash is computed from
 STORE/runs/HASH/model/            the pre-training run, a model
 STORE/runs/HASH/tasks/NAME/       the model fine-tuned on a task
 STORE/runs/HASH/results/*.json    a part with a result is not computed again
@@ -51,10 +51,10 @@ RUNS_FOLDER, RESULTS_FOLDER = "runs", "results"
 TRAINING = "training"  # name of the first result of a run
 # Raise it if the same settings give other results, such as after a change of a measure.
 RESULTS_VERSION = 1
-_SOURCES_WITH_GAPS = ("probe", "layers")  # sources of measures that some texts or models do not give
+_SOURCES_WITH_GAPS = ("probe", "layers")  # sources whose measures may be missing
 _LARGEST_NUMBER = 1e100  # a larger one is damage, and its percentage could be infinite
 _COSTS_OF_TRAINING = ("flops", "seconds", "tokens")
-_SEEDS_PER_STAGE = 1_000_000  # so that a run has other samples than the one it starts from
+_SEEDS_PER_STAGE = 1_000_000  # between the sample seeds of a run and of the one it starts from
 _EVALUATIONS = 15  # points of a learning curve
 # They change where a run computes and what it stores, and no result. Settings of speed count, because speed
 # is a result.
@@ -278,8 +278,8 @@ class StudyRun:
         epochs = train.steps * train.batch_tokens / (samples * objective.max_length)
         if epochs < 2 * distinct:
             raise InputError(
-                f"arm {self.arm}: trains {epochs:.1f} epochs of its part of the text, and needs "
-                f"{2 * distinct} so that its samples are repeated; give less text, or more steps"
+                f"arm {self.arm}: train.steps gives {epochs:.1f} epochs of its part of the text, expected at "
+                f"least {2 * distinct}, so that samples repeat; give less text, or more steps"
             )
 
     def compute(self, measures: Collection[str]) -> None:
@@ -292,10 +292,12 @@ class StudyRun:
             partial_file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         for name, compute in self._parts(measures).items():
             if name in self._results and self._stored(name) is None:
-                progress.print_message(f"{self.name}: the result {name} is damaged; it is computed again")
+                progress.print_message(
+                    f"{self.name}: the result {name} lacks a number, or is damaged; it is computed again"
+                )
                 self._results.remove(name)
             if self._results.get_as(PartResult, name, compute).failure is not None:
-                return
+                break
         # They are large, and the finished model and the scores are kept.
         shutil.rmtree(self.model / CHECKPOINTS_FOLDER, ignore_errors=True)
         if self.finetuning is not None:

@@ -1,7 +1,6 @@
 """Finds texts on object storage by a URL: an object, a folder, or a pattern of these.
 
-The names of a folder have the order of local files, and those that begin with a dot are left out, so a corpus
-of the same files is the same.
+Names are sorted as local files are, and hidden names are left out, so the same files give the same corpus.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,15 +16,15 @@ def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredOb
 
     Args:
         url: URL of an object, a folder or a pattern, in which `**` stands for any number of folders.
-        is_text: whether an object of a folder is a text, by its name.
+        is_text: returns whether an object of a folder is a text, by its name.
     """
-    found = find_object(url) if not has_magic(url) else None
-    if found is not None:
-        return [found]
     components = url.split("/")
     depth = next((index for index, part in enumerate(components) if has_magic(part)), len(components))
     if depth < 3:
         raise InputError(f"{url}: a pattern in place of a bucket; name the bucket")
+    found = find_object(url)  # its name may contain the characters of a pattern
+    if found is not None:
+        return [found]
     objects = list_objects("/".join(components[:depth]))
     names = _matching_names(list(objects), components[depth:], is_text)
     if not names:
