@@ -79,7 +79,7 @@ def test_exit_statuses(
         (["--label-separator", "-", "a"], ["a"], "-"),
         (["--label_separator", "-", "-"], ["/dev/stdin"], "-"),
         (["--label-separator=-"], [], "-"),
-        (["--label_separator", "a_b", "--", "--c_d", "e_f", "-"], ["--c_d", "e_f", "-"], "a_b"),
+        (["--label_separator", "a_b", "--", "--c_d", "e_f", "-"], ["--c_d", "e_f", "/dev/stdin"], "a_b"),
     ],
 )
 def test_dashes_in_words(words: list[str], values: list[str], separator: str | None) -> None:
@@ -95,8 +95,9 @@ def test_dashes_in_words(words: list[str], values: list[str], separator: str | N
     assert seen == [(values, separator)]
 
 
-def test_results_cannot_go_to_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(app_raising(AssertionError("must not run")), ["work", "--out", "-"]) == 2
+@pytest.mark.parametrize("words", [["--out", "-"], ["--out=-"]])
+def test_results_cannot_go_to_a_pipe(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app_raising(AssertionError("must not run")), ["work", *words]) == 2
     assert "--out -: must be a file or a folder" in capsys.readouterr().err
 
 

@@ -66,7 +66,7 @@ PathOrUrl = Annotated[Path, "accepts URLs of object storage"]
 _MAX_PATH_LENGTH = 400  # in a message, so that most paths are shown whole
 
 # The parameter only lists a command's settings in its help, and is always None: `options.read_settings(...)`
-# returns the values. Options may be typed with underscores too, see `_with_dashes`.
+# returns the values. Options may be typed with underscores too, see `_normalized`.
 # `MODEL_SETTINGS_PARAMETER` is for commands with --model.* settings.
 SETTINGS_PARAMETER, MODEL_SETTINGS_PARAMETER = (
     Parameter(
@@ -174,7 +174,8 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         status, line = _describe_error(app, error, args)
         if not getattr(error, "already_shown", False):
-            print(progress.printable_line(f"albertine: {line}"), file=sys.stderr)
+            with contextlib.suppress(OSError):  # standard error may be closed, too
+                print(progress.printable_line(f"albertine: {line}"), file=sys.stderr)
         _flush_or_discard_output()
         return status
     return ExitStatus.DONE
@@ -190,7 +191,7 @@ def _normalized(arguments: Sequence[str]) -> list[str]:
     """Return arguments with options spelled with dashes, as in the help; values are unchanged.
 
     A lone dash becomes /dev/stdin, because the parser would take it for an option. After `--` there are only
-    values.
+    values, and a lone dash.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words: list[str] = []
@@ -198,13 +199,13 @@ def _normalized(arguments: Sequence[str]) -> list[str]:
         option, equals, value = word.partition("=")
         if word == "-" and words and words[-1] == "--label-separator":
             words[-1] += "=-"
-        elif word == "-" and words and words[-1] == "--out":
+        elif word == "--out=-" or (word == "-" and words and words[-1] == "--out"):
             raise InputError("--out -: must be a file or a folder; results cannot be written to a pipe")
         elif word == "-":
             words.append("/dev/stdin")
         else:
             words.append((option.replace("_", "-") if _OPTION.fullmatch(option) else option) + equals + value)
-    return [*words, *arguments[end:]]
+    return [*words, *("/dev/stdin" if word == "-" else word for word in arguments[end:])]
 
 
 def _is_output_closed() -> bool:
@@ -212,7 +213,7 @@ def _is_output_closed() -> bool:
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError):  # no file, so nothing else tells
+    except (OSError, ValueError, AttributeError):  # no file, so nothing else tells
         return True
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
@@ -220,7 +221,8 @@ def _is_output_closed() -> bool:
 def _flush_or_discard_output() -> None:
     """Write what standard output holds; if that fails, discard it, because Python would retry at exit."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

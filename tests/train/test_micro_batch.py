@@ -42,7 +42,7 @@ def test_settings_and_the_cpu_have_their_own_number() -> None:
 
 
 @pytest.mark.parametrize(("fraction", "micro_batch_tokens"), [(1.0, 16_384), (0.25, 4_096)])
-def test_a_gpu_is_asked_for_its_memory_and_the_part_of_this_process(
+def test_a_micro_batch_fits_into_the_memory_that_this_process_may_use(
     fraction: float, micro_batch_tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda: fraction)

@@ -56,7 +56,7 @@ def test_an_error_in_one_run_is_raised_unchanged(tmp_path: Path) -> None:
         run_in_parallel("Making", {tmp_path / "two": partial(load_tokenizer, missing_folder)}, 5, CPU)
 
 
-@pytest.mark.parametrize(("gigabytes", "workers"), [(80, 8), (8, 2), (2, 1)])
+@pytest.mark.parametrize(("gigabytes", "workers"), [(80, 8), (12, 2), (2, 1)])
 def test_runs_side_by_side_share_the_memory_of_a_gpu(
     gigabytes: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,9 +74,13 @@ def test_runs_side_by_side_share_the_memory_of_a_gpu(
     runs = {Path(str(number)): partial(int, number) for number in range(20)}
     assert run_in_parallel("Counting", runs, None, gpu) == list(range(20))
     assert [pool.workers for pool in pools] == [workers]
-    assert fractions == [0.75 / workers]
+    expected = [0.75 / workers] if workers > 1 else []
+    assert fractions == expected
     assert run_in_parallel("Counting", runs, None, CPU) == list(range(20))
-    assert fractions == [0.75 / workers]  # not on a CPU
+    assert fractions == expected  # not on a CPU
+    last_run = {Path("19"): partial(int, 19)}
+    assert run_in_parallel("Counting", last_run, None, gpu) == [19]
+    assert fractions == 2 * expected  # the same for any number of runs, because micro-batches depend on it
 
 
 class _RecordingPool:

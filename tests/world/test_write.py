@@ -179,6 +179,10 @@ def test_the_readme_lists_all_tasks(world: Path) -> None:
         score = float(row.split("|")[-2])
         assert score < 90
     assert re.search(rf"`text/` \| .* \| {SETTINGS.stories} \|", text)
+    for folder in ("text*", "glue", "squad", "race"):
+        assert f"- `{folder}/`: " in text
+    assert "*Guessing*" in text
+    assert "*Bag of words*" in text
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -223,6 +227,9 @@ def test_world_write_command(tmp_path: Path) -> None:
     assert [text["stories"] for text in report["texts"]] == [20, 5]
     assert report["tasks"] == []
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "text", "text-other", "world.json"]
+    text = (out / "README.md").read_text()
+    assert "`text*/`" in text
+    assert not any(word in text for word in ("`glue/`", "`squad/`", "`race/`", "Guessing", "splits"))
 
 
 def test_the_smallest_world(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from albertine.train.settings import OptimizerName, PretrainTrainSettings
 # Largest relative error of hidden states, and of gradients and updates, by precision.
 _TOLERANCES = {"fp32": (1e-4, 1e-3), "bf16": (5e-2, 1e-1)}
 _MIN_RUNS = 3
-_FIRST_TOKEN = 5  # those before are special
+_FIRST_TOKEN = 5  # tokens 0 to 4 are special
 
 
 @dataclass(frozen=True)

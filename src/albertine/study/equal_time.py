@@ -98,7 +98,7 @@ def measure_times(timings: Iterable[StepTiming]) -> None:
     jobs = {timing.folder: timing.seconds for timing in remaining}
     if jobs:
         widest = max(timing.settings.model.hidden_size for timing in remaining)
-        execute("Timing steps", jobs, _TIMED_STEPS * len(jobs), widest)
+        execute("Timing steps", jobs, _TIMED_STEPS * len(jobs), widest, are_timed=True)
 
 
 def equal_time_steps(timings: Mapping[str, StepTiming], reference: str) -> dict[str, int]:

@@ -23,6 +23,8 @@ def execute(
     widest: int,
     executor: Executor | None = None,
     steps_of: StepCounter | None = None,
+    *,
+    are_timed: bool = False,
 ) -> None:
     """Run jobs.
 
@@ -33,9 +35,11 @@ def execute(
         widest: hidden size of the widest model.
         executor: a cluster; None for this machine.
         steps_of: returns the finished steps of the job of a folder; None to read the metrics log there.
+        are_timed: whether their times count, so that they do not share a GPU; on a CPU each has its own core.
     """
     device = choose_device("auto")
-    if are_parallel(widest) and (executor is None or device.type == "cpu"):
+    has_own_cores = device.type == "cpu"
+    if are_parallel(widest) and (has_own_cores or (executor is None and not are_timed)):
         run_in_parallel(activity, jobs, steps, device, executor, steps_of)
         return
     if executor is not None:

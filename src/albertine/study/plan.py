@@ -64,7 +64,9 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     rates = [rate for arm in report.arms for rate in _rates(arm.values)]
     is_parallel = are_parallel(max(run.settings.model.hidden_size for run in all_runs))
     device = choose_device("auto")
-    workers = worker_count(len(remaining), device) if is_parallel else 1
+    # Runs that share a GPU slow each other down, so the measured rates are those of a full GPU.
+    side_by_side = len(remaining) if device.type == "cpu" else len(all_runs)
+    workers = worker_count(side_by_side, device) if is_parallel else 1
     if rates:
         rate = median(rates) * workers
     elif is_parallel and device.type == "cpu":

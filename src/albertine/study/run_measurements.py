@@ -114,10 +114,9 @@ def flops_per_token(settings: PretrainSettings) -> float:
         depth = growing_depth(model.layers, steps)
         settings = replace(settings, curriculum=replace(settings.curriculum, depth=depth))
     sampled_steps = range(0, steps, math.ceil(steps / _SAMPLED_STEPS))
-    depths = Counter(settings.depth_at(step) for step in sampled_steps)
-    length, masked_fraction = settings.objective.max_length, settings.objective.mlm_probability
-    total = sum(
-        count * count_flops(replace(model, layers=depth), length, masked_fraction).training_per_token
-        for depth, count in depths.items()
-    )
+    kinds = Counter((settings.depth_at(step), settings.objective_at(step)) for step in sampled_steps)
+    total = 0.0
+    for (depth, objective), count in kinds.items():
+        flops = count_flops(replace(model, layers=depth), objective.max_length, objective.mlm_probability)
+        total += count * flops.training_per_token
     return total / len(sampled_steps)

@@ -50,7 +50,7 @@ from albertine.train.run_folder import has_checkpoints
 RUNS_FOLDER, RESULTS_FOLDER = "runs", "results"
 TRAINING = "training"  # name of the first result of a run
 # Raise it if the same settings give other results, such as after a change of a measure.
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 _SOURCES_WITH_GAPS = ("probe", "layers")  # sources whose measures may be missing
 _LARGEST_NUMBER = 1e100  # a larger one is damage, and its percentage could be infinite
 _COSTS_OF_TRAINING = ("flops", "seconds", "tokens")

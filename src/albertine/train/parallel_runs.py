@@ -19,7 +19,7 @@ from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
 _MIN_WIDTH_FOR_WHOLE_DEVICE = 768  # narrower models leave cores, or a GPU, idle
 _MAX_WORKERS = 8  # each takes half a gigabyte of memory in addition to its model
-_GPU_BYTES_PER_WORKER = 3 * 2**30
+_GPU_BYTES_PER_WORKER = 6 * 2**30
 _GPU_FRACTION = 0.75  # of the memory, for tensors; the rest is for the libraries of each process
 
 StepCounter = Callable[[Path], int]
@@ -59,12 +59,14 @@ def run_in_parallel(
     """
     if not runs:
         return []
-    # The same for any number of runs: sums, and so the weights, depend on the number of threads.
+    assert executor is None or device.type == "cpu"  # a cluster assigns whole GPUs: see `run_on_cluster`
+    # The same for any number of runs: sums, and so the weights, depend on the number of threads, and on the
+    # size of micro-batches, which follows from the memory.
     threads = max(1, (os.cpu_count() or 1) // _MAX_WORKERS)
-    workers = worker_count(len(runs), device)
-    gpu_fraction = _GPU_FRACTION / workers if device.type == "cuda" else None
-    initializer = partial(_initialize, threads, gpu_fraction)
-    executor = executor or ProcessPool(workers)
+    most_workers = worker_count(_MAX_WORKERS, device)
+    is_gpu_shared = device.type == "cuda" and most_workers > 1
+    initializer = partial(_initialize, threads, _GPU_FRACTION / most_workers if is_gpu_shared else None)
+    executor = executor or ProcessPool(worker_count(len(runs), device))
     return _run(activity, _call, runs, total_steps, executor, threads, initializer, steps_of=steps_of)
 
 

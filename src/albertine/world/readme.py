@@ -26,8 +26,9 @@ class TextSummary:
 
 @dataclass
 class TaskSummary:
-    """The sizes of a task's files, and the scores of guessing and of a bag of words."""
+    """The folder and sizes of a task's files, and the scores of guessing and of a bag of words."""
 
+    folder: str
     name: str
     metric: str
     examples_by_file: dict[str, int] = field(default_factory=dict)
@@ -47,7 +48,8 @@ def readme(settings: WorldSettings, texts: Sequence[TextSummary], tasks: Sequenc
     """Return the README as Markdown."""
     parts = [_HEAD.format(command=_command(settings), seed=settings.seed), _texts(texts)]
     if tasks:
-        parts += [_tasks(tasks), _BASELINES if settings.baselines else "", _LAYOUTS]
+        parts += [_tasks(tasks), _SCORES, _BAG_OF_WORDS if settings.baselines else ""]
+    parts.append(_layouts(texts, tasks))
     return "\n".join(part for part in parts if part)
 
 
@@ -102,21 +104,31 @@ def _tasks(tasks: Sequence[TaskSummary]) -> str:
     return "## Tasks\n\n" + _table(head, rows)
 
 
+def _layouts(texts: Sequence[TextSummary], tasks: Sequence[TaskSummary]) -> str:
+    folders = {task.folder for task in tasks} | ({"text"} if texts else set())
+    layouts = "".join(layout for folder, layout in _LAYOUTS.items() if folder in folders)
+    return f"## Layouts\n\n{layouts}" + (f"\n{_SPLITS}" if tasks else "")
+
+
 _HEAD = """\
 # A little world
 
 A program generated everything here from seed {seed}: people, places, things and what
-happens to them. Every label and answer comes from the state of the world in its story,
-so a perfect model scores 100 on every task.
+happens to them. Labels and answers come from the state of the world in their story, and those
+of CoLA from the grammar of the sentences, so a perfect model scores 100 on every task.
 
 The same command writes the same files, byte for byte:
 
     {command}
 """
 
-_BASELINES = """\
+_SCORES = """\
 Scores are percentages on dev (dev_matched for MNLI). *Guessing* always predicts the most
-frequent label; for RACE, one of four options. *Bag of words* is logistic regression
+frequent label; for RACE, one of four options.
+"""
+
+_BAG_OF_WORDS = """\
+*Bag of words* is logistic regression
 (ridge regression for STS-B) over words and bigrams, fitted to train: the score that
 is possible without word order beyond two words. For a pair of texts its features are the
 n-grams of each text and those that both share. For SQuAD it ranks all phrases of the text
@@ -124,15 +136,23 @@ that are an answer anywhere in train by the words that the question shares with 
 sentence; its score is the exact match.
 """
 
-_LAYOUTS = """\
-## Layouts
-
-- `text*/`: one sentence per line, a blank line after each document. The world uses about
-  1,800 words, so a vocabulary trained on it has at most about 1,700 tokens.
+_LAYOUTS = {
+    "text": """\
+- `text*/`: one sentence per line, a blank line after each document. There are about 1,800
+  distinct words; training a tokenizer on them finds at most about 1,700 tokens.
+""",
+    "glue": """\
 - `glue/`: folders, files and columns as in GLUE. The columns for parses in MNLI are empty.
   Test files have no labels; `glue/gold/` has them, in the format of a GLUE submission.
+""",
+    "squad": """\
 - `squad/`: versions 1.1 and 2.0. Both have the same stories; 2.0 adds unanswerable questions.
+""",
+    "race": """\
 - `race/`: one file per article, in `middle` (one fact answers a question) and `high` (two or more).
+""",
+}
 
+_SPLITS = """\
 No story is in two splits, and no two examples of a GLUE task have the same texts.
 """

@@ -87,6 +87,7 @@ class _GlueJob:
         held_out = examples_by_file[next(split.file for split in task.splits if split.partition == "dev")]
         labels = dict(Counter(example.label for example in held_out)) if task.labels else {}
         return TaskSummary(
+            "glue",
             self.name,
             task.metric,
             {split.file: len(examples_by_file[split.file]) for split in reversed(task.splits)},
@@ -130,7 +131,7 @@ class _SquadJob:
             if settings.baselines
             else None
         )
-        return TaskSummary(self.name, "exact match, v1.1", counts, bag_of_words_score=score)
+        return TaskSummary("squad", self.name, "exact match, v1.1", counts, bag_of_words_score=score)
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class _RaceJob:
             if settings.baselines
             else None
         )
-        return TaskSummary(self.name, "accuracy", counts, answer_counts, 0.25, score)
+        return TaskSummary("race", self.name, "accuracy", counts, answer_counts, 0.25, score)
 
 
 _WorldJob = _TextJob | _GlueJob | _SquadJob | _RaceJob
