@@ -102,4 +102,4 @@ def _write_json_lines(folder: Path, stem: Path) -> None:
 @pytest.fixture
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train all runs in this process, one by one, as for wide models."""
-    monkeypatch.setattr(parallel_runs, "_MIN_WIDTH_FOR_ALL_CORES", 0)
+    monkeypatch.setattr(parallel_runs, "_MIN_WIDTH_FOR_WHOLE_DEVICE", 0)

@@ -44,7 +44,7 @@ def card_folder(run: Path, corpus: Corpus, tasks: Path, tmp_path_factory: pytest
     """Folder of a complete report card."""
     out = tmp_path_factory.mktemp("cards") / "card"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_runs, "_MIN_WIDTH_FOR_ALL_CORES", 0)
+        patch.setattr(parallel_runs, "_MIN_WIDTH_FOR_WHOLE_DEVICE", 0)
         assert run_command(app, card_words(run, out, *all_parts(corpus, tasks), "--quiet")) == 0
     return out
 

@@ -397,7 +397,7 @@ def test_arms_without_samples_that_come_again_are_refused(
     (tmp_path / "order.toml").write_text(claim)
     assert run_command(app, _words(tmp_path, "--quiet")) == 2
     message = capsys.readouterr().err
-    assert "arm none: trains 0." in message
+    assert "arm none: train.steps gives 0." in message
     assert "give less text, or more steps" in message
 
 

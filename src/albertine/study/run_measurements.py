@@ -111,8 +111,8 @@ def flops_per_token(settings: PretrainSettings) -> float:
     """Return the mean FLOPs per token of a pre-training run."""
     steps, model = settings.train.steps, settings.model
     if settings.curriculum.depth == GROW and model.shares_all_layers:
-        depth = growing_depth(model.layers, steps)
-        settings = replace(settings, curriculum=replace(settings.curriculum, depth=depth))
+        curriculum = replace(settings.curriculum, depth=growing_depth(model.layers, steps))
+        settings = replace(settings, curriculum=curriculum)
     sampled_steps = range(0, steps, math.ceil(steps / _SAMPLED_STEPS))
     kinds = Counter((settings.depth_at(step), settings.objective_at(step)) for step in sampled_steps)
     total = 0.0
