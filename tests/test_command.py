@@ -95,6 +95,27 @@ def test_dashes_in_words(words: list[str], values: list[str], separator: str | N
     assert seen == [(values, separator)]
 
 
+@pytest.mark.parametrize(("is_reader_closed", "status"), [(True, 0), (False, 1)])
+def test_a_broken_pipe_is_a_failure_unless_the_reader_of_the_output_has_gone(
+    is_reader_closed: bool, status: int
+) -> None:
+    """The command raises the same error for its output, and for another pipe such as that of a worker."""
+    reading_end, writing_end = os.pipe()
+    original = os.dup(1)
+    os.dup2(writing_end, 1)
+    try:
+        if is_reader_closed:
+            os.close(reading_end)
+        with os.fdopen(os.dup(1), "w") as output, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", output)
+            error = BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            assert run_command(app_raising(error), ["work"]) == status
+    finally:
+        os.dup2(original, 1)
+        for descriptor in (original, writing_end, *([] if is_reader_closed else [reading_end])):
+            os.close(descriptor)
+
+
 @pytest.mark.parametrize("words", [["--out", "-"], ["--out=-"]])
 def test_results_cannot_go_to_a_pipe(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app_raising(AssertionError("must not run")), ["work", *words]) == 2
