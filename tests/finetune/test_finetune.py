@@ -619,15 +619,18 @@ def test_output_folder_without_runs_is_refused(
 def test_several_runs_need_their_own_folder(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=2, warmup=1))
-    weights_before = (tmp_path / "run/model.safetensors").read_bytes()
-    with pytest.raises(InputError, match="is a single run; name another --out for several runs"):
-        finetune(
-            str(checkpoint),
-            tmp_path / "run",
-            with_train_settings(replace(finetune_settings, seeds=2), steps=2, warmup=1),
-        )
-    assert (tmp_path / "run/model.safetensors").read_bytes() == weights_before
+    one_run = with_train_settings(finetune_settings, steps=2, warmup=1)
+    two_runs = replace(one_run, seeds=2)
+    for name, first, second, message in (
+        ("one", one_run, two_runs, "is a single run; name another --out for several runs"),
+        ("two", two_runs, one_run, "holds several runs; name another --out for a single run"),
+    ):
+        out = tmp_path / name
+        finetune(str(checkpoint), out, first)
+        weights_before = (out / "model.safetensors").read_bytes()
+        with pytest.raises(InputError, match=message):
+            finetune(str(checkpoint), out, second)
+        assert (out / "model.safetensors").read_bytes() == weights_before
 
 
 def test_resume_with_changed_dev_data(

@@ -77,6 +77,8 @@ def _finetune_in(
         settings_by_run = trials(settings, sweep=sweep)
         if SINGLE_RUN not in settings_by_run and (out / CHECKPOINTS_FOLDER).exists():
             raise InputError(f"{out}: is a single run; name another --out for several runs")
+        if SINGLE_RUN in settings_by_run and any(out.glob(f"*/{CHECKPOINTS_FOLDER}/")):
+            raise InputError(f"{out}: holds several runs; name another --out for a single run")
         runs = _run_trials(out, settings_by_run, data, distributed, executor)
         if not distributed.is_main:
             return FinetuneResults(data.task.name, ())
