@@ -33,7 +33,7 @@ def logged_metrics(run: Path) -> list[float]:
 
 @pytest.mark.parametrize(
     ("shard", "exits"),
-    [(False, ""), (True, ""), (True, "own"), (False, "learned"), (True, "learned")],
+    [(False, ""), (True, "own"), (True, "learned")],
 )
 def test_two_processes_match_one(
     shard: bool,
