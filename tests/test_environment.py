@@ -157,9 +157,11 @@ def test_cuda_packages_are_detected_in_a_dry_run(
         assert environment.would_install_cuda("torch==2.13.0") is expected
 
 
+@pytest.mark.parametrize("uv_status", [0, 1, None], ids=["uv", "uv fails", "packages of the system"])
 def test_an_installed_torch_that_is_new_enough_is_kept(
-    environment: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    environment: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uv_status: int | None
 ) -> None:
+    """By uv and, where uv fails or would not see an inherited torch, by pip."""
     spec = importlib.util.spec_from_file_location("unpatched", str(environment.__file__))
     assert spec is not None
     assert spec.loader is not None
@@ -167,19 +169,28 @@ def test_an_installed_torch_that_is_new_enough_is_kept(
     spec.loader.exec_module(unpatched)
     (tmp_path / "pyproject.toml").write_text('dependencies = ["torch>=2.11"]')
     (tmp_path / "constraints.txt").write_text("rich==15.0.0\ntorch==2.13.0\n")
+    if uv_status is None:
+        (tmp_path / ".venv" / "pyvenv.cfg").write_text("include-system-site-packages = true\n")
     recorded: list[str] = []
+    variables = ("PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT")
 
-    def record(command: list[str], _: str) -> None:
-        recorded.append(" ".join(command))
-        recorded.append(Path(os.environ["PIP_CONSTRAINT"]).read_text(encoding="utf-8"))
+    def record(command: list[str], *_: str, **__: object) -> int:
+        options = {"--disable-pip-version-check", "--quiet", "--python", str(tmp_path / ".venv/bin/python")}
+        recorded.append(" ".join(word for word in command[2:] if word not in options))
+        for variable in variables:
+            assert Path(os.environ[variable]).read_text(encoding="utf-8") == "rich==15.0.0"
+        return (uv_status or 0) if command[2] == "uv" else 0
 
     monkeypatch.setattr(unpatched, "ROOT", str(tmp_path))
     monkeypatch.setattr(unpatched, "VENV_FOLDER", str(tmp_path / ".venv"))
     monkeypatch.setattr(unpatched, "run_or_exit", record)
+    monkeypatch.setattr(unpatched.subprocess, "call", record)
     monkeypatch.setattr(unpatched, "create_environment", lambda: None)
     monkeypatch.setattr(unpatched, "torch_version", lambda _: (2, 12, 1))
-    monkeypatch.setenv("PIP_CONSTRAINT", "")
+    for variable in variables:
+        monkeypatch.setenv(variable, "")
     unpatched.install("dev")
-    assert len(recorded) == 2
-    assert recorded[0].endswith(f"--editable {tmp_path}[dev]")
-    assert recorded[1] == "rich==15.0.0"
+    project = f"--editable {tmp_path}[dev]"
+    with_uv = ["pip install uv", f"uv pip install {project}"]
+    with_pip = [f"pip install {project}"]
+    assert recorded == {0: with_uv, 1: [*with_uv, *with_pip], None: with_pip}[uv_status]

@@ -10,6 +10,9 @@ torch is large and has its own rules. An installed torch that is new enough is k
 the environment, or in the Python that creates the environment, whose packages are then visible in
 it. Otherwise the tested version is installed; without an NVIDIA GPU, the build without CUDA, which
 is gigabytes smaller.
+
+uv installs everything else, in seconds where pip takes minutes. Where it cannot, pip does: uv does not
+read pip's settings, such as a private index, nor see packages outside the environment.
 """
 
 import hashlib
@@ -46,6 +49,12 @@ def venv_python():
 def pip_command(*arguments):
     """Return a pip command for the environment."""
     return [venv_python(), "-m", "pip", "--disable-pip-version-check", "--quiet"] + list(arguments)
+
+
+def uv_command(*arguments):
+    """Return a command with which uv installs into the environment."""
+    uv = [venv_python(), "-m", "uv", "--quiet", "pip", "install", "--python", venv_python()]
+    return uv + list(arguments)
 
 
 def read_text(name):
@@ -146,19 +155,8 @@ def install_torch(requirement):
             pip_command("install", "uv"),
             "pip could not install uv, which is needed for the build of torch without CUDA",
         )
-        command = [
-            venv_python(),
-            "-m",
-            "uv",
-            "pip",
-            "install",
-            "--python",
-            venv_python(),
-            "--torch-backend",
-            "cpu",
-        ]
         run_or_exit(
-            command + [requirement],
+            uv_command("--torch-backend", "cpu", requirement),
             "the build of torch without CUDA could not be installed; install it into .venv by hand",
         )
     else:
@@ -199,14 +197,24 @@ def install(extras):
         # Without the pin of torch, pip keeps the installed version.
         constraints_file.write("\n".join(pin for pin in constraints if pin != torch_pin))
         constraints_file.close()
-        # Unlike pip's option --constraint, the variable also applies to build dependencies.
-        os.environ["PIP_CONSTRAINT"] = constraints_file.name
-        run_or_exit(
-            pip_command("install", "--editable", ROOT + ("[%s]" % extras if extras else "")),
-            "pip could not install the project",
-        )
+        # Unlike the options, the variables also apply to build dependencies.
+        for name in ("PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT"):
+            os.environ[name] = constraints_file.name
+        install_project(ROOT + ("[%s]" % extras if extras else ""))
     finally:
         os.remove(constraints_file.name)
+
+
+def install_project(requirement):
+    """Install the project with uv, or with pip if uv is unusable."""
+    if "include-system-site-packages = true" not in read_text(".venv/pyvenv.cfg"):
+        with open(os.devnull, "w") as discarded:  # pip prints its own errors
+            commands = (pip_command("install", "uv"), uv_command("--editable", requirement))
+            if all(subprocess.call(command, stderr=discarded) == 0 for command in commands):
+                return
+        print("setup: uv could not install the project; pip tries, which takes some minutes")
+        sys.stdout.flush()
+    run_or_exit(pip_command("install", "--editable", requirement), "pip could not install the project")
 
 
 def main():
