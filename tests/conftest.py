@@ -22,6 +22,7 @@ from albertine import progress
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings
+from albertine.pretrain import run as pretrain_run
 from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
 
@@ -129,6 +130,18 @@ def fork_server() -> Iterator[ForkServer]:
 def messages_on() -> None:
     """Print messages, also after a test that ran a command with --quiet."""
     progress.set_quiet(False)
+
+
+@pytest.fixture(autouse=True)
+def skip_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not draw curves, which takes longer than a run, unless a test uses the fixture `draw_curves`."""
+    if "draw_curves" not in request.fixturenames:
+        monkeypatch.setattr(pretrain_run, "draw_curve", lambda _: None)
+
+
+@pytest.fixture
+def draw_curves() -> None:
+    """Draw the curves of runs."""
 
 
 @pytest.fixture(autouse=True)

@@ -53,10 +53,8 @@ def cluster_folders(command: subprocess.Popen[str]) -> list[Path]:
 @pytest.mark.parametrize(
     ("number", "status", "whole_group"),
     [
-        (signal.SIGINT, 130, False),
         (signal.SIGINT, 130, True),  # as Ctrl-C in a terminal
-        (signal.SIGTERM, 143, False),
-        (signal.SIGTERM, 143, True),  # as a job scheduler does
+        (signal.SIGTERM, 143, False),  # as kill
     ],
 )
 def test_a_signal_ends_the_command_and_its_cluster(

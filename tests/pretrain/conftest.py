@@ -9,7 +9,6 @@ import pytest
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
-from albertine.pretrain import run as pretrain_run
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import ModelSettings
 from albertine.text.settings import TokenizerSettings
@@ -32,18 +31,6 @@ def world_corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     build_tokenizer(text, folder / "tokenizer", TokenizerSettings(vocab_size=700))
     build_corpus(text, folder / "tokenizer", folder / "corpus", CorpusSettings(workers=1, held_out=0.05))
     return Corpus(folder / "corpus")
-
-
-@pytest.fixture(autouse=True)
-def skip_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not draw curves, which takes longer than a run, unless a test uses the fixture `draw_curves`."""
-    if "draw_curves" not in request.fixturenames:
-        monkeypatch.setattr(pretrain_run, "draw_curve", lambda _: None)
-
-
-@pytest.fixture
-def draw_curves() -> None:
-    """Draw the curves of runs."""
 
 
 @pytest.fixture

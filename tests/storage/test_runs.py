@@ -21,7 +21,6 @@ from albertine.corpus.corpus import Corpus
 from albertine.errors import InputError, WorkError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
-from albertine.pretrain import run as pretrain_run
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import settings_to_toml
@@ -43,7 +42,6 @@ __all__ = ["checkpoint", "finetune_settings", "settings"]
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrain_run, "draw_curve", lambda _: None)
     monkeypatch.setattr(mirrored, "_POLL_SECONDS", 0.05)
 
 

@@ -41,6 +41,12 @@ pretrain.train.steps = 3
 """
 
 
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute all runs in this process, to count and to interrupt them."""
+    monkeypatch.setattr("albertine.study.execution.are_parallel", lambda _: False)
+
+
 @pytest.fixture
 def claim(tmp_path: Path) -> Path:
     path = tmp_path / "order.toml"
@@ -102,7 +108,6 @@ def test_another_machine_continues_an_interrupted_study(
         runs.append(run)
         return pretrain(run, settings)
 
-    monkeypatch.setattr("albertine.study.execution.are_parallel", lambda _: False)  # runs in this process
     monkeypatch.setattr(study_run, "pretrain", interrupted_after_one)
     assert study(claim, url) == 130
     lose_machine(url)
@@ -126,7 +131,6 @@ def test_another_machine_resumes_an_unfinished_run(
         steps.append(trainer.state.step)
         original(trainer)
 
-    monkeypatch.setattr("albertine.study.execution.are_parallel", lambda _: False)
     monkeypatch.setattr(Trainer, "_advance", advance)
     assert study(claim, url) == 130
     lose_machine(url)
