@@ -150,7 +150,7 @@ def kill_worker_after(file: Path, killed: list[int]) -> None:
 def test_a_run_of_a_killed_worker_resumes(
     cluster: RayCluster, checkpoint: Path, tmp_path: Path, finetune_settings: FinetuneSettings
 ) -> None:
-    settings = with_train_settings(replace(finetune_settings, seeds=2), steps=400, save_every=20)
+    settings = with_train_settings(replace(finetune_settings, seeds=2), steps=240, save_every=20)
     finetune(str(checkpoint), tmp_path / "alone", settings)
     killed: list[int] = []
     second = tmp_path / "cluster" / "seed-0" / "checkpoints" / "step-*40"
