@@ -3,7 +3,7 @@ BIN := .venv/bin
 # The Python of .venv if it exists, unless another one is given.
 PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help demo test test-slow campaign coverage docs lint format bench clean core dev
+.PHONY: help demo test test-slow test-long campaign coverage docs lint format bench clean core dev
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -11,6 +11,7 @@ help:
 	@echo "make demo       set up, train a small ALBERT from scratch and write a report"
 	@echo "make test       set up and run the tests: up to twelve minutes on two cores"
 	@echo "make test-slow  run the slow tests: kills at random moments, whole workflows, the site"
+	@echo "make test-long  run the longest of them, of which make test-slow runs a quarter for each commit"
 	@echo "make campaign   interrupt, damage and flood everything: make campaign MINUTES=10 SEED=0"
 	@echo "make coverage   run all tests and write the line coverage to build/coverage/"
 	@echo "make docs       build the documentation as a site, in build/site/"
@@ -32,8 +33,13 @@ demo: core
 test: dev
 	@$(BIN)/pytest -n auto --maxprocesses 4 --durations 10 -m "not slow"
 
+# Another quarter of the long tests for each commit.
 test-slow: dev
-	@$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal --durations 20 -vv -m slow
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal --durations 20 -vv -m slow \
+		--long-part $(or $(shell git rev-list --count HEAD 2>/dev/null),0)
+
+test-long: dev
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal --durations 20 -vv -m long
 
 MINUTES ?= 10
 SEED ?= 0

@@ -37,6 +37,27 @@ set_handler(SIGINT, default_int_handler)
 # Tables are as wide as the terminal, which differs between machines; a test of narrow tables sets the width.
 os.environ["COLUMNS"] = "200"
 
+_LONG_PARTS = 4
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--long-part",
+        type=int,
+        metavar="N",
+        help=f"run only one of {_LONG_PARTS} parts of the long tests: N modulo {_LONG_PARTS}",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    part = config.getoption("long_part")
+    if part is not None:
+        long = [item for item in items if item.get_closest_marker("long")]
+        others = set(long) - set(long[part % _LONG_PARTS :: _LONG_PARTS])
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "dor", "wel", "shi", "gon", "bra", "un"]
 
 

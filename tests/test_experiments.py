@@ -53,6 +53,7 @@ def test_networks_of_model_folders_are_equal(is_first: bool) -> None:
         torch.testing.assert_close(actual.pair_logits, expected.pair_logits, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",

@@ -14,7 +14,7 @@ from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
 from tests.doc_pages import ROOT, free_port, run_page
 
-pytestmark = pytest.mark.slow  # whole workflows
+pytestmark = [pytest.mark.slow, pytest.mark.long]  # whole workflows
 
 _LABELS = {"good": "joy warm kind bright", "bad": "cold dull rude broken"}
 

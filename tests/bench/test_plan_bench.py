@@ -90,6 +90,7 @@ def test_limits_are_told_and_a_run_that_reaches_one_is_left_out(
     assert "demo, 128 tokens, Muon: left out, because the run took longer than 9 s" in messages
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_short_run_is_predicted_and_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_bench, "_STORIES", 300)

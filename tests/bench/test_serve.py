@@ -94,6 +94,7 @@ def test_the_peer_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch, tmp
     assert serve._missing_peer(folder, "classify", settings) == reason
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_both_servers_are_measured(checkpoint: Path, tmp_path: Path) -> None:
     card = TaskCard("classify", "classify", ("x", "y"), ("accuracy",), max_length=MODEL.max_length)

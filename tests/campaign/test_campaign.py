@@ -13,6 +13,7 @@ from tests.campaign.findings import REPORT_FILE
 _ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_minute_of_the_campaign_finds_nothing(tmp_path: Path) -> None:
     # In a new process, because it forks: pytest may have started threads.

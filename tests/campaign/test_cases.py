@@ -17,6 +17,7 @@ def test_every_case_names_a_reader() -> None:
     assert others == {"README.md"}, f"not named after one of the readers {', '.join(READERS)}"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_case_is_accepted_or_refused_in_one_line() -> None:
     # In a new process, because it forks: pytest may have started threads.

@@ -35,6 +35,7 @@ def test_a_process_that_is_left_behind_breaks_a_promise(monkeypatch: pytest.Monk
     assert not psutil.wait_procs(children, timeout=10)[1]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_fault_of_a_corpus_on_ray_breaks_no_promise(tmp_path: Path) -> None:
     """The campaign kills other processes too; with a raylet, all workers of a node are lost."""

@@ -17,6 +17,7 @@ def test_broken_promises_are_found() -> None:
         assert "a loss differs" in problem
 
 
+@pytest.mark.long
 @pytest.mark.slow  # minutes: processes start again after each fault
 @pytest.mark.parametrize(("num_faults", "shard"), [(len(FAULTS), False), (1, True)])
 def test_each_kind_of_fault(num_faults: int, shard: bool, tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_berts_are_trained_for_the_same_time(tmp_path: Path) -> None:
     out = tmp_path / "demo"

@@ -146,6 +146,7 @@ def kill_worker_after(file: Path, killed: list[int]) -> None:
                 killed.append(process.pid)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_of_a_killed_worker_resumes(
     cluster: RayCluster, checkpoint: Path, tmp_path: Path, finetune_settings: FinetuneSettings
@@ -164,6 +165,7 @@ def test_a_run_of_a_killed_worker_resumes(
     assert started == 1  # the second worker did not begin at the first step
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_study(cluster: RayCluster, tmp_path: Path) -> None:
     (tmp_path / "order.toml").write_text(CLAIM)

@@ -79,6 +79,7 @@ def test_a_signal_ends_the_command_and_its_cluster(
     assert not cluster_folders(command)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
     command = start(tmp_path / "world", LONG)
@@ -114,6 +115,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_running_cluster_is_joined_and_stays(tmp_path: Path, folder: Path) -> None:
     with socket.socket() as listener:

@@ -58,6 +58,7 @@ def test_sequences_leave_as_with_torch(to: ExportFormat, tmp_path: Path) -> None
     assert len(set(depths)) > 2, "some leave early, and others do not"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "to"), list(zip(HEADS, cycle(["onnx", "openvino"]), strict=False)))
 def test_sequences_leave_with_every_head(name: str, to: ExportFormat, tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def heads_and_forms() -> list[Any]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("head", "to", "in_steps"), heads_and_forms())
 def test_every_head_can_be_exported(
@@ -103,6 +104,7 @@ def test_every_head_can_be_exported(
     check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "to"), list(zip(PLANS, cycle(["onnx", "openvino"]), strict=False)))
 def test_every_plan_can_be_exported(name: str, to: ExportFormat, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from albertine.settings import SettingsSource, build_settings
 
 pytestmark = [
     pytest.mark.slow,  # two processes that import torch
+    pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process from /proc"),
 ]
 

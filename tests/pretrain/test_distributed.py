@@ -98,6 +98,7 @@ def test_batch_with_fewer_samples_than_processes(
         assert metrics_are_close(tmp_path / "single", run)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "after", "shard", "optimizer"),
     [

@@ -109,6 +109,7 @@ def test_attention_output_scale_falls_with_depth() -> None:
     assert scales == pytest.approx([1, 1, 1 / 3], rel=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_local_start_learns_context_earlier_than_the_published_start(
     settings: PretrainSettings, world_corpus: Corpus, tmp_path: Path

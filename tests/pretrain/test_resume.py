@@ -122,6 +122,7 @@ def write_recipe_and_command(settings: PretrainSettings, out: Path, tmp_path: Pa
     return ["pretrain", "--config", str(recipe), "--out", str(out)]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer) -> None:
     """Ten times, at any step, also during a write."""

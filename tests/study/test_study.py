@@ -344,6 +344,7 @@ def test_a_damaged_report_is_refused_before_the_training(
     assert not (tmp_path / "studies" / "data").exists()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_all_claims_run(tmp_path: Path) -> None:
     words = ["study", "--all", "--scale", "smoke", "--out", str(tmp_path / "studies"), "--quiet"]
