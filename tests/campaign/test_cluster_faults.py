@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.campaign.faults import cluster
-from tests.campaign.faults.cluster import CLUSTER_COMMANDS, Cluster
+from tests.campaign.faults.cluster import CLUSTER_COMMANDS, CLUSTER_FAULTS, Cluster
 from tests.campaign.faults.promises import BrokenPromise
 from tests.campaign.faults.writing_commands import WRITING_COMMANDS
 
@@ -37,10 +37,9 @@ def test_a_process_that_is_left_behind_breaks_a_promise(monkeypatch: pytest.Monk
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_fault_of_a_corpus_on_ray_breaks_no_promise(tmp_path: Path) -> None:
-    """The campaign kills other processes too; with a raylet, all workers of a node are lost."""
+@pytest.mark.parametrize("fault", CLUSTER_FAULTS)
+def test_a_fault_of_a_corpus_on_ray_breaks_no_promise(fault: str, tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    fault = "kill a raylet"
     command = [sys.executable, "-m", "tests.campaign.faults", fault, "corpus build", "--seed", "1"]
     command += ["--out", str(tmp_path / "out")]
     process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)

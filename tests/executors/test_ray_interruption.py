@@ -49,12 +49,15 @@ def cluster_folders(command: subprocess.Popen[str]) -> list[Path]:
     return [session.parent for session in Path("/tmp").glob(f"albertine-ray-*/session_*_{command.pid}")]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status", "whole_group"),
     [
+        (signal.SIGINT, 130, False),
         (signal.SIGINT, 130, True),  # as Ctrl-C in a terminal
-        (signal.SIGTERM, 143, False),  # as kill
+        (signal.SIGTERM, 143, False),
+        (signal.SIGTERM, 143, True),  # as a job scheduler does
     ],
 )
 def test_a_signal_ends_the_command_and_its_cluster(

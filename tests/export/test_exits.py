@@ -2,7 +2,6 @@
 
 import contextlib
 from dataclasses import replace
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,8 @@ def test_sequences_leave_as_with_torch(to: ExportFormat, tmp_path: Path) -> None
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "to"), list(zip(HEADS, cycle(["onnx", "openvino"]), strict=False)))
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+@pytest.mark.parametrize("name", HEADS)
 def test_sequences_leave_with_every_head(name: str, to: ExportFormat, tmp_path: Path) -> None:
     model = make_model(replace(SMALL, layers=6), HEADS[name])
     engine = write_export(model, tmp_path / "export", to, in_steps=True)
@@ -68,10 +68,10 @@ def test_sequences_leave_with_every_head(name: str, to: ExportFormat, tmp_path: 
         check_exits(model, engine, rule)
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("changes", "to"), list(zip(PLANS, ["openvino", "onnx", "openvino"], strict=True)), ids=str
-)
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+@pytest.mark.parametrize("changes", PLANS, ids=str)
 def test_plans_with_exits(changes: dict[str, Any], to: ExportFormat, tmp_path: Path) -> None:
     model = make_model(replace(SMALL, layers=6, **changes), HEADS["classify"])
     engine = write_export(model, tmp_path / "export", to, in_steps=True)
@@ -126,8 +126,10 @@ def test_an_export_in_one_graph_refuses_exits(exported: Path) -> None:
         pipeline(exported, exit="patience:1")
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "to"), [("classify", "openvino"), ("matching", "onnx")])
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+@pytest.mark.parametrize("name", ["classify", "matching"])
 def test_int8_of_own_heads_and_an_exit_unit(name: str, to: ExportFormat, tmp_path: Path) -> None:
     model = make_model(replace(SMALL, layers=4), HEADS[name], own=True, learned=True)
     write_export(model, tmp_path / "export", to, in_steps=True)

@@ -1,7 +1,6 @@
 """Exported models of every head and every plan have the outputs of their source, with weights stored once."""
 
 from dataclasses import replace
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from albertine.interop.huggingface import write_config
 from albertine.model.heads import MaskedLMOutput, PredictionOutput, PretrainingOutput
 from albertine.model.model import Model
 from albertine.model.span_head import SpanOutput
-from albertine.settings import HeadSettings
+from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
 
@@ -86,11 +85,11 @@ def test_an_export_has_the_outputs_of_its_source(to: ExportFormat, in_steps: boo
 
 
 def heads_and_forms() -> list[Any]:
-    """Return every head in one of the forms, which take turns, as an export takes ten seconds."""
-    forms = cycle([("onnx", False), ("openvino", True), ("openvino", False), ("onnx", True)])
+    """Return all combinations."""
     return [
         pytest.param(head, to, in_steps, id=f"{name}-{to}-{'steps' if in_steps else 'whole'}")
-        for (name, head), (to, in_steps) in zip(HEADS.items(), forms, strict=False)
+        for name, head in HEADS.items()
+        for to, in_steps in FORMS
     ]
 
 
@@ -104,13 +103,24 @@ def test_every_head_can_be_exported(
     check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
 
 
+def plans_and_forms() -> list[Any]:
+    """Return all combinations except for steps that are not calls of the same block, which are refused."""
+    return [
+        pytest.param(plan, to, in_steps, id=f"{name}-{to}-{'steps' if in_steps else 'whole'}")
+        for name, plan in PLANS.items()
+        for to, in_steps in FORMS
+        if not in_steps or (plan.depth_rule == "fixed" and not plan.has_step_differences)
+    ]
+
+
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "to"), list(zip(PLANS, cycle(["onnx", "openvino"]), strict=False)))
-def test_every_plan_can_be_exported(name: str, to: ExportFormat, tmp_path: Path) -> None:
-    """In one graph; `test_exits.py` has graphs of steps."""
-    model = make_model(PLANS[name], HEADS["answerable span"])
-    check_outputs(model, write_export(model, tmp_path / "export", to))
+@pytest.mark.parametrize(("plan", "to", "in_steps"), plans_and_forms())
+def test_every_plan_can_be_exported(
+    plan: ModelSettings, to: ExportFormat, in_steps: bool, tmp_path: Path
+) -> None:
+    model = make_model(plan, HEADS["answerable span"])
+    check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
 
 
 @pytest.mark.parametrize("layers", [pytest.param(2, marks=pytest.mark.slow), 6])

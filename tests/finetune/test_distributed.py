@@ -31,9 +31,10 @@ def logged_metrics(run: Path) -> list[float]:
     return [value for value in values if value is not None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shard", "exits"),
-    [(False, ""), (True, "own"), (True, "learned")],
+    [(False, ""), (True, ""), (True, "own"), (False, "learned"), (True, "learned")],
 )
 def test_two_processes_match_one(
     shard: bool,

@@ -123,8 +123,10 @@ def test_a_run_has_a_report_and_can_be_converted(run: Path, tmp_path: Path) -> N
     assert copied.read_bytes() == original.read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(("to", "steps"), [("openvino", []), ("onnx", ["--exits"])], ids=["whole", "steps"])
+@pytest.mark.parametrize("steps", [[], ["--exits"]], ids=["whole", "steps"])
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_an_export_predicts_as_its_source(
     run: Path, data: Path, to: str, steps: list[str], tmp_path: Path
 ) -> None:

@@ -78,7 +78,7 @@ def measure(optimizer: str, hidden_size: int) -> list[dict[str, int]]:
     return [json.loads(output.splitlines()[-1]) for output in outputs]
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw", "muon", "lamb"])
 def test_a_wide_bert_takes_the_planned_memory(optimizer: str) -> None:
     plan = plan_training(build_settings(PlanSettings, SettingsSource(plan_settings(optimizer, _HIDDEN_SIZE))))
     planned, shard = plan.memory, 4 * plan.parameters // _WORLD_SIZE

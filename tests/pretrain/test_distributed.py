@@ -41,16 +41,23 @@ def single_process_run(settings: PretrainSettings, tmp_path: Path, fork_server: 
     return tmp_path / "single"
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("world_size", [2, 4])
 def test_losses_match_a_single_process(
-    settings: PretrainSettings, single_process_run: Path, tmp_path: Path, fork_server: ForkServer
+    world_size: int,
+    settings: PretrainSettings,
+    single_process_run: Path,
+    tmp_path: Path,
+    fork_server: ForkServer,
 ) -> None:
     command = write_recipe_and_command(settings, tmp_path / "run", tmp_path)
-    exit_codes, output = fork_server.run(*command, world_size=4)
-    assert exit_codes == [0] * 4, output
+    exit_codes, output = fork_server.run(*command, world_size=world_size)
+    assert exit_codes == [0] * world_size, output
     assert output.count("curve.svg") == 1  # only the main process prints
     assert metrics_are_close(single_process_run, tmp_path / "run")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", ["muon", "adamw", "lamb"])
 def test_sharding_does_not_change_losses(
     optimizer: str, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
@@ -103,6 +110,7 @@ def test_batch_with_fewer_samples_than_processes(
     ("before", "after", "shard", "optimizer"),
     [
         (2, 1, "false", "muon"),
+        (4, 1, "true", "muon"),
         (4, 3, "true", "adamw"),  # the rows of a shard of 3 are uneven
         (1, 4, "true", "lamb"),
         (3, 4, "true", "muon"),

@@ -125,7 +125,7 @@ def write_recipe_and_command(settings: PretrainSettings, out: Path, tmp_path: Pa
 @pytest.mark.long
 @pytest.mark.slow
 def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer) -> None:
-    """Ten times, at any step, also during a write."""
+    """Twenty times, at any step, also during a write."""
     settings = with_train(variant(settings, "curricula"), steps=60, save_every=2, micro_batch_tokens=100)
     started = time.monotonic()
     exit_codes, output = fork_server.run(
@@ -136,7 +136,7 @@ def test_killed_at_random_times(settings: PretrainSettings, tmp_path: Path, fork
     rng = random.Random()  # not seeded, so that every test run kills at other times
     command = [*write_recipe_and_command(settings, tmp_path / "killed", tmp_path), "--quiet"]
     kills = 0
-    while kills < 10:
+    while kills < 20:
         seconds = rng.uniform(0.0, 0.35 * run_seconds)
         exit_codes, output = fork_server.run(*command, signal_after=seconds)
         assert exit_codes in ([-9], [0]), output
@@ -187,6 +187,7 @@ def test_shutdown_signal_writes_a_checkpoint(
     assert newest.name == f"step-{step:08d}"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_shutdown_signals_at_random_times(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
@@ -198,7 +199,7 @@ def test_shutdown_signals_at_random_times(
     assert exit_codes == [0], output
     command = [*write_recipe_and_command(settings, tmp_path / "stopped", tmp_path), "--quiet"]
     rng = random.Random()
-    for _ in range(6):
+    for _ in range(12):
         seconds = rng.uniform(0.3, 1.2)
         exit_codes, output = fork_server.run(*command, signal=signal.SIGTERM, signal_after=seconds)
         assert exit_codes[0] in (0, 143, 130), output
