@@ -41,9 +41,9 @@ pretrain.train.steps = 3
 """
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute all runs in this process, to count and to interrupt them."""
+    """Compute all runs in this process, to count and to interrupt them, or to save the start of others."""
     monkeypatch.setattr("albertine.study.execution.are_parallel", lambda _: False)
 
 
@@ -93,6 +93,7 @@ def test_another_machine_reads_the_results_and_computes_nothing(
     assert values(work_folder(url)) == values(tmp_path / "local")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_another_machine_continues_an_interrupted_study(
     bucket: str, claim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ def test_another_machine_continues_an_interrupted_study(
     assert len(runs) == len(set(runs)) == 4
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_another_machine_resumes_an_unfinished_run(
     bucket: str, claim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +141,7 @@ def test_another_machine_resumes_an_unfinished_run(
     assert steps == [*range(4, 8), *range(8), *range(8), *range(8)]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_reports_changed_on_either_side_are_kept(bucket: str, claim: Path) -> None:
     url = f"{bucket}/studies"
     assert study(claim, url) == 0
@@ -161,6 +164,7 @@ def test_reports_changed_on_either_side_are_kept(bucket: str, claim: Path) -> No
         assert report.read_bytes() == b"changed there"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_other_folders_and_removed_studies_are_refused(
     bucket: str, claim: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
