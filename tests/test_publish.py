@@ -142,6 +142,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path / "package"
 
 
+@pytest.mark.slow
 def test_an_uploaded_model_loads_by_its_name(hub: dict[str, str], package: Path) -> None:
     assert push_in_process(hub, package) == f"{UploadHandler.endpoint}/someone/small"
     uploaded = {file.name: file.read_bytes() for file in HubHandler.folder.iterdir()}

@@ -167,6 +167,7 @@ def test_nsp_takes_its_second_segment_from_another_document(corpus: Corpus) -> N
     assert checked > 50
 
 
+@pytest.mark.slow
 def test_half_of_the_pairs_are_swapped(many_samples: list[PretrainSample]) -> None:
     assert is_plausible_count(sum(sample.pair_label for sample in many_samples), len(many_samples), 0.5)
 

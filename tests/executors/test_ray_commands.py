@@ -73,6 +73,7 @@ def test_world(cluster: RayCluster, tmp_path: Path) -> None:
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
 
 
+@pytest.mark.slow
 def test_corpus(
     cluster: RayCluster, text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_vectors_are_those_of_the_checkpoint(encoder: Path, checkpoint: Path, po
     np.testing.assert_allclose(without, expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_modules_of_the_library_are_exported(exported_modules: Path, sentence_model: Path) -> None:
     expected = SentenceTransformer(str(sentence_model), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(vectors(exported_modules), expected, rtol=0, atol=1e-5)
@@ -133,6 +134,7 @@ def test_the_readme_gives_a_vector_without_albertine(
     np.testing.assert_allclose(outputs["sentence_embedding"][0], expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_head_of_a_tuned_model_is_left_out(classifier: Path, tmp_path: Path) -> None:
     export(classifier, tmp_path / "out", ExportSettings(task="embed"))
     np.testing.assert_allclose(vectors(tmp_path / "out"), vectors(classifier), rtol=0, atol=1e-5)
@@ -213,6 +215,7 @@ def test_wrong_options_give_one_line(
     assert not Path("out").exists()
 
 
+@pytest.mark.slow
 def test_an_export_is_used_for_what_it_was_made(
     encoder: Path, exported: Path, classifier: Path, sentences: Path
 ) -> None:

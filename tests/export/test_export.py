@@ -53,7 +53,7 @@ def test_an_export_predicts_what_its_source_predicts(classifier: Path, exported:
         assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
 
 
-@pytest.mark.parametrize("to", ["onnx", "openvino"])
+@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
 def test_the_lines_of_the_readme_run(
     to: ExportFormat,
     classifier: Path,
@@ -105,7 +105,7 @@ def test_padded_rows_need_no_more_than_a_tokenizer(exported: Path) -> None:
     assert float(probabilities[1].max()) == pytest.approx(expected["probability"], abs=1e-4)
 
 
-@pytest.mark.parametrize("to", ["onnx", "openvino"])
+@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
 def test_int8_keeps_its_accuracy_and_says_so(
     to: ExportFormat, classifier: Path, data: Path, tmp_path: Path
 ) -> None:

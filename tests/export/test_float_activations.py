@@ -68,7 +68,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_csv(tmp_path_factory.mktemp("data") / "rows.csv", reviews(3, 60))
 
 
-@pytest.mark.parametrize("exits", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("exits", [False, True])
 def test_an_activation_with_outliers_stays_in_floating_point(
     exits: bool, model_with_outliers: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +89,8 @@ def test_an_activation_with_outliers_stays_in_floating_point(
     assert evaluation.primary_metric == kept.scores.after.score
 
 
-@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_all_quantizers_can_be_removed(
     to: ExportFormat, classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

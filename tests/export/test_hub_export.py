@@ -114,7 +114,8 @@ def test_a_task_model_predicts_with_only_its_own_files(
     assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()
 
 
-@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_a_pretrained_model_fills_masks_and_is_served(
     to: ExportFormat, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -136,6 +137,7 @@ print(json.dumps(albertine.pipeline(sys.argv[1], task="embed")("ka lo").tolist()
 """
 
 
+@pytest.mark.slow
 def test_an_encoder_brings_its_modules(checkpoint: Path, tmp_path: Path) -> None:
     export(checkpoint, tmp_path / "repository", ExportSettings(task="embed"))
     add_other_formats(tmp_path / "repository")
@@ -190,6 +192,7 @@ def test_a_damaged_repository_is_one_line(
     assert not set(HubHandler.downloads) & set(OTHER_FORMATS)
 
 
+@pytest.mark.slow
 def test_offline_without_the_graph_is_one_line(hub: dict[str, str], data: Path, tmp_path: Path) -> None:
     command = ("predict", NAME, "--data", str(data), "--out", str(tmp_path / "out.csv"))
     offline = {**hub, "HF_HUB_OFFLINE": "1"}

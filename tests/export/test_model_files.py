@@ -123,7 +123,8 @@ def test_every_plan_can_be_exported(
     check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
 
 
-@pytest.mark.parametrize("layers", [pytest.param(2, marks=pytest.mark.slow), 6])
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [2, 6])
 def test_weights_are_stored_once_however_many_layers_use_them(layers: int, tmp_path: Path) -> None:
     model = Model(replace(SMALL, layers=layers), HeadSettings("classify"))
     (name,) = write_model(model, tmp_path, "onnx", in_steps=False)
@@ -142,6 +143,7 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
         verify_export(model, engine, tmp_path / "export")
 
 
+@pytest.mark.slow
 def test_a_missing_number_is_a_difference(tmp_path: Path) -> None:
     model = make_model(head=HEADS["classify"])
     engine = write_export(model, tmp_path / "export", "onnx")

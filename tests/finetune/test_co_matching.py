@@ -88,6 +88,7 @@ def accuracy(folder: Path) -> float:
     return float(json.loads((folder / "results.json").read_text())["median"]["accuracy"])
 
 
+@pytest.mark.slow
 def test_the_head_learns_and_is_saved(run: Path) -> None:
     assert accuracy(run) > 0.75
     assert (run / "co_matching.safetensors").exists()

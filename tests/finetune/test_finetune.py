@@ -57,7 +57,10 @@ def test_run_folder_is_the_best_checkpoint(
     assert load(tmp_path / "run").label_names == tuple(sorted(LABELS))
 
 
-@pytest.mark.parametrize("type_name", ["regress", "tag", "span", "choice"])
+@pytest.mark.parametrize(
+    "type_name",
+    ["regress", "span", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tag", "choice"))],
+)
 def test_every_task_type_learns(
     type_name: str, checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:

@@ -79,7 +79,8 @@ def test_checkpoint_is_cached_for_offline_use(hub: dict[str, str], tmp_path: Pat
     assert HubHandler.authorizations == []
 
 
-@pytest.mark.parametrize("is_reset", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_reset", [False, True])
 def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path, is_reset: bool) -> None:
     HubHandler.num_truncated, HubHandler.is_reset = 1, is_reset
     expected = expected_output(tmp_path / "small")

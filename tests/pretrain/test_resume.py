@@ -86,7 +86,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "equilibrium": {"model": {"depth_rule": "equilibrium", "layers": 4}},
 }
-SLOW_VARIANTS = ("recomputation in bf16", "several epochs", "halting in bf16")
+SLOW_VARIANTS = ("recomputation in bf16", "several epochs", "halting in bf16", "exits in bf16")
 
 
 def variant(settings: PretrainSettings, name: str) -> PretrainSettings:

@@ -455,6 +455,7 @@ def test_plateau_message_names_the_place_of_the_loss(
     assert (detector.diagnose(metrics) is None) == (place is None)
 
 
+@pytest.mark.slow
 def test_plateau_is_reported(
     settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -475,6 +476,7 @@ def test_plateau_is_reported(
 # The command line.
 
 
+@pytest.mark.slow
 def test_resume_uses_the_settings_of_the_run(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer
 ) -> None:

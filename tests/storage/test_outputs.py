@@ -338,6 +338,7 @@ def test_a_folder_of_submissions_is_completed(bucket: str, tmp_path: Path) -> No
             output_file.write_one_of_several_files(file, "other")
 
 
+@pytest.mark.slow
 def test_a_world_has_the_bytes_of_a_local_one(
     bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -349,6 +350,7 @@ def test_a_world_has_the_bytes_of_a_local_one(
     assert kept_files() == []
 
 
+@pytest.mark.slow
 def test_a_converted_and_an_exported_model_have_the_bytes_of_local_ones(
     bucket: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

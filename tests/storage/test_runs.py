@@ -187,6 +187,7 @@ def test_a_lost_connection_does_not_stop_training_and_loses_nothing(
     assert weight_bytes(download_folder(url)) == weight_bytes(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_another_process_that_writes_there_is_noticed(
     bucket: str, settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def refuse(*_: Any) -> None:
     raise AssertionError("a run was computed again")
 
 
+@pytest.mark.slow
 def test_another_machine_reads_the_results_and_computes_nothing(
     bucket: str,
     claim: Path,
@@ -117,6 +118,7 @@ def test_another_machine_continues_an_interrupted_study(
     assert len(runs) == len(set(runs)) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_another_machine_resumes_an_unfinished_run(
     bucket: str, claim: Path, monkeypatch: pytest.MonkeyPatch
@@ -141,6 +143,7 @@ def test_another_machine_resumes_an_unfinished_run(
     assert steps == [*range(4, 8), *range(8), *range(8), *range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_reports_changed_on_either_side_are_kept(bucket: str, claim: Path) -> None:
     url = f"{bucket}/studies"
@@ -164,6 +167,7 @@ def test_reports_changed_on_either_side_are_kept(bucket: str, claim: Path) -> No
         assert report.read_bytes() == b"changed there"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_other_folders_and_removed_studies_are_refused(
     bucket: str, claim: Path, capsys: pytest.CaptureFixture[str]

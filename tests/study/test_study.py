@@ -77,6 +77,7 @@ def _report(folder: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 def test_report(studied: Path) -> None:
     report = _report(studied)
     assert (report["claim"], report["outcome"], report["seeds"]) == ("order", "undecided", 2)
