@@ -43,15 +43,23 @@ class StoredResults:
             name: name of the step.
             compute: runs the step.
         """
-        values = self.get(name, lambda: asdict(compute()))  # type: ignore[call-overload]  # a dataclass
-        try:
-            return dataclass_from_json(result_type, values)
-        except JsonError as error:
-            raise InputError(f"{self._file(name)}: {error}; {_ADVICE}") from None
+        self.get(name, lambda: asdict(compute()))  # type: ignore[call-overload]  # a dataclass
+        return self._read_as(result_type, name)
+
+    def read_as(self, result_type: type[ResultT], name: str) -> ResultT | None:
+        """Return the result of a step as a dataclass; None if there is none."""
+        return self._read_as(result_type, name) if name in self else None
 
     def remove(self, name: str) -> None:
         """Remove the result of a step, so that it is computed again."""
         self._file(name).unlink(missing_ok=True)
+
+    def _read_as(self, result_type: type[ResultT], name: str) -> ResultT:
+        file = self._file(name)
+        try:
+            return dataclass_from_json(result_type, read_json_object(file, _ADVICE))
+        except JsonError as error:
+            raise InputError(f"{file}: {error}; {_ADVICE}") from None
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.json"

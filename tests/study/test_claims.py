@@ -140,7 +140,7 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
         ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, sst-2, rte"),
         (
             "[finetuning.SOP.settings]\ntrain.seed = 5",
-            "c: finetuning.SOP.settings: train.seed: a study sets it for all runs; remove it",
+            "c: finetuning.SOP.settings: train.seed: fixed by the study; remove it",
         ),
         (
             '[finetuning.SOP]\nrates = [1, 900]\nsettings.train.lr = 0.1\n[scales.smoke]\ntasks = ["rte"]',

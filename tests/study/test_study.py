@@ -21,9 +21,10 @@ from albertine.study import tasks as study_tasks
 from albertine.study.catalog import claims_for, find_claim
 from albertine.study.equal_time import StepTiming
 from albertine.study.report import measures_of
+from albertine.study.run_progress import planned_steps, steps_done
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
-from albertine.study.tasks import FinetuningPlan, PlannedTuning
+from albertine.study.tasks import FinetuningPlan, PlanRunner
 from albertine.train.metrics_log import METRICS_FILE
 
 CLAIM = """
@@ -212,16 +213,16 @@ def test_progress_counts_the_steps_of_fine_tuning(studied: Path) -> None:
         (planned,) = studies.claim_runs([one_claim], studied / "studies", settings)
         return planned.by_arm()["SOP"][0]
 
-    assert first_run(None).steps_done(measures) == first_run(None).planned_steps(measures) == 3 + 2
+    assert steps_done(first_run(None), measures) == planned_steps(first_run(None), measures) == 3 + 2
     plan = FinetuningPlan(start="mnli", runs=2, rates=(1, 2))
     run = first_run(plan)
-    assert run.planned_steps(measures) == 3 + 2 * (2 * 2 + 2)
-    assert run.steps_done(measures) == 3
+    assert planned_steps(run, measures) == 3 + 2 * (2 * 2 + 2)
+    assert steps_done(run, measures) == 3
     for name in ("start-mnli-1.0-0", "sst-2-2.0-1", "rte-1.0-0"):  # the claim does not have the last one
         folder = run.folder / "tasks" / plan.hash / name
         folder.mkdir(parents=True)
         (folder / METRICS_FILE).write_text('{"step": 1}\n{"step": 2}\n')
-    assert run.steps_done(measures) == 3 + 2 * 2
+    assert steps_done(run, measures) == 3 + 2 * 2
     shutil.rmtree(run.folder / "tasks" / plan.hash)
 
 
@@ -412,7 +413,10 @@ def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("albertine.study.execution.run_in_parallel", _run_here)
     assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1")) == 0
     failures = [arm["failures"] for arm in _report(tmp_path)["arms"]]
-    assert failures == [{"0": "the loss is not finite"}, {"0": "none, seed 0, where it starts, has failed"}]
+    assert failures == [
+        {"0": "the loss is not finite"},
+        {"0": "none, seed 0, the run that it starts from, has failed"},
+    ]
 
 
 @pytest.mark.slow
@@ -465,10 +469,10 @@ def test_the_rate_with_the_best_median_on_dev_is_scored(
     monkeypatch.setattr(study_tasks, "evaluate", fake_evaluate)
     plan = FinetuningPlan(runs=3, rates=(0.5, 1, 4, 2))
     worlds = tmp_path / "world", tmp_path / "test-world"
-    tuning = PlannedTuning(plan, worlds, tmp_path / "tasks", steps=5, seed=0)
-    assert tuning.score(tmp_path / "model", "sst-2") == 0.001
+    runner = PlanRunner(plan, worlds, tmp_path / "tasks", steps=5, seed=0)
+    assert runner.score(tmp_path / "model", "sst-2") == 0.001
     assert len(rates) == 10  # in a folder of its own each; of the rate that diverges, one
-    all_diverge = replace(tuning, plan=FinetuningPlan(rates=(4,)))
+    all_diverge = replace(runner, plan=FinetuningPlan(rates=(4,)))
     with pytest.raises(Diverged, match="not finite"):
         all_diverge.score(tmp_path / "model", "sst-2")
 

@@ -55,7 +55,7 @@ class StudyData:
 
     @property
     def test_world(self) -> Path:
-        """Folder of a little world with other stories, for scores that choose nothing."""
+        """Folder of a little world with other stories, on which nothing is chosen, only scored."""
         return self.folder / "test-world"
 
     @property

@@ -12,6 +12,7 @@ from albertine.paired_statistics import detectable_difference
 from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
 from albertine.study.report import ClaimReport, measures_of
+from albertine.study.run_progress import remaining_finetuning_steps
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict
 from albertine.train.parallel_runs import worker_count
@@ -80,7 +81,7 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
         finished=len(all_runs) - len(remaining),
         flops=flops,
         seconds=flops / rate if remaining else 0.0,
-        finetuning_steps=sum(run.remaining_finetuning_steps(measures) for run in remaining),
+        finetuning_steps=sum(remaining_finetuning_steps(run, measures) for run in remaining),
         is_measured=bool(rates),
         seeds=seeds,
         detectable=[(one.expectation, _detectable(one, seeds)) for one in report.verdicts],

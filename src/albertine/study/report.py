@@ -112,7 +112,7 @@ def make_report(
     measures = measures_of(claim)
     arms = []
     for name, arm_runs in runs.items():
-        measured = [run.measured(measures) for run in arm_runs]
+        measured = [run.stored_measures(measures) for run in arm_runs]
         values = {
             measure: [one[measure] * MEASURES[measure].factor if measure in one else None for one in measured]
             for measure in measures

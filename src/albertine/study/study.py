@@ -29,7 +29,9 @@ from albertine.study.mirrored_studies import LOCK_FILE, mirrored_studies, restor
 from albertine.study.page import claim_page
 from albertine.study.plan import StudyPlan, make_plan
 from albertine.study.protocol import Protocol, arm_values, check_arms, find_protocol
+from albertine.study.repeated_samples import check_epochs
 from albertine.study.report import ClaimReport, make_report, measures_of
+from albertine.study.run_progress import planned_steps, steps_done
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
 from albertine.study.summary import CLAIMS_FOLDER, read_summaries, summary_page
@@ -154,18 +156,18 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
     measure_times(one.timings().values())
     runs, measures = one.by_arm(), measures_of(one.claim)
     for arm_runs in runs.values():
-        arm_runs[0].check_epochs()
+        check_epochs(arm_runs[0])
     every = sorted((run for arm in runs.values() for run in arm), key=lambda run: run.seed)
     while remaining := [run for run in every if not run.is_finished(measures)]:
         # Arms that start from others have to wait for them.
         ready = [run for run in remaining if run.start is None or run.start.is_trained]
         by_folder = {run.model: run for run in ready}
         jobs = {folder: partial(run.compute, measures) for folder, run in by_folder.items()}
-        steps = sum(run.planned_steps(measures) for run in by_folder.values())
+        steps = sum(planned_steps(run, measures) for run in by_folder.values())
         widest = max(run.settings.model.hidden_size for run in ready)
 
         def steps_of(folder: Path, runs: Mapping[Path, StudyRun] = by_folder) -> int:
-            return runs[folder].steps_done(measures)
+            return steps_done(runs[folder], measures)
 
         execute(f"{one.claim.name}, {len(jobs)} runs", jobs, steps, widest, executor, steps_of)
     return one.report(runs)

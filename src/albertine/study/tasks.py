@@ -20,11 +20,12 @@ from albertine.settings import SettingsSource, build_settings
 from albertine.tasks.registry import find_task, primary_metric
 from albertine.train.settings import OptimizerName
 
-# Set by the study itself.
-_OWN_SETTINGS = {
+# A plan may not set them: the study does, or they would make arms incomparable.
+_FORBIDDEN_SETTINGS = {
     "task", "data", "dev", "held_out", "init_from", "seeds", "device", "train.seed", "train.steps",
     "train.evaluate_every",
 }  # fmt: skip
+_START_PREFIX = "start-"
 _SEEDS_PER_RUN = 1_000  # keeps the seeds of the models of one run apart from those of the next
 
 
@@ -37,7 +38,7 @@ class StudyTask:
         batch_size: examples of a step.
         lr: peak learning rate.
         optimizer: name of the optimizer.
-        on_demand: whether only the worlds of claims that name it contain it.
+        on_demand: whether a world contains it only for claims that name it.
     """
 
     world_name: str
@@ -57,14 +58,15 @@ STUDY_TASKS: Mapping[str, StudyTask] = {
 
 @dataclass(frozen=True)
 class FinetuningPlan:
-    """How an arm is fine-tuned on each task, and scored on examples that chose nothing.
+    """How an arm is fine-tuned on each task. Other stories choose rates and ensembles than give the score.
 
     Attributes:
         start: task whose fine-tuned model all other tasks start from; None for the pre-trained model.
         runs: models that are fine-tuned on each task, with different seeds; the score is their median.
-        ensemble: average the predictions of these models, those that the dev set selects, instead.
+        ensemble: whether to score, instead, an ensemble of these models, its members chosen on dev.
         settings: settings of `albertine finetune` for all these runs.
-        rates: factors of the learning rate that are tried; the models of the best one on dev are scored.
+        rates: factors by which the task's learning rate is multiplied; the models of the best one on dev
+            are scored.
     """
 
     start: str | None = None
@@ -91,9 +93,14 @@ class FinetuningPlan:
         return len(self.rates) * (self.runs * len(tasks) + starts)
 
     def check(self, tasks: Sequence[str], name: str) -> None:
-        """Raise `InputError` if its settings are invalid for a task, or those that a study sets itself."""
-        if own := _OWN_SETTINGS & SettingsSource(self.settings).keys:
-            raise InputError(f"{name}.settings: {min(own)}: a study sets it for all runs; remove it")
+        """Raise `InputError` if a setting is invalid for a task, or may not be set.
+
+        Args:
+            tasks: tasks of the claim.
+            name: name of the plan, for messages.
+        """
+        if forbidden := _FORBIDDEN_SETTINGS & SettingsSource(self.settings).keys:
+            raise InputError(f"{name}.settings: {min(forbidden)}: fixed by the study; remove it")
         if self.start is not None and tasks and STUDY_TASKS[self.start].on_demand and self.start not in tasks:
             raise InputError(f"{name}: start = {self.start}: not in the world of this claim; add it to tasks")
         for task in (*tasks, *([self.start] if self.start and tasks else [])):
@@ -108,12 +115,12 @@ def finetuned_score(model: Path, world: Path, out: Path, name: str, steps: int, 
 
 
 @dataclass(frozen=True)
-class PlannedTuning:
-    """Fine-tunes a model by a plan, and scores it on stories that chose nothing.
+class PlanRunner:
+    """Fine-tunes a model by a plan, and scores it.
 
     Attributes:
         plan: the plan.
-        worlds: the world for training and for the choice of rates and ensembles, and one for the score.
+        worlds: the world for training, rates and ensembles, and one with other stories for the score.
         out: folder of the fine-tuned models; models that it already holds are used, or resumed.
         steps: steps of each run.
         seed: seed of the run of the study.
@@ -129,8 +136,8 @@ class PlannedTuning:
         """Return the score of a pre-trained model on a task."""
         world, test_world = self.worlds
         if self.plan.start is not None and self.plan.start != name:
-            [model] = self._tuned(model, self.plan.start, "start-", runs=1)
-        tuned = self._tuned(model, name, "", runs=self.plan.runs)
+            [model] = self._finetune_at_best_rate(model, self.plan.start, _START_PREFIX, runs=1)
+        tuned = self._finetune_at_best_rate(model, name, "", runs=self.plan.runs)
         if self.plan.ensemble:
             ensemble = self.out / f"{name}-ensemble"
             if not ensemble.exists():
@@ -139,7 +146,7 @@ class PlannedTuning:
         results = [evaluate(one, EvaluateSettings(data=str(test_world)))[0] for one in tuned]
         return median(primary_metric(name, result.metrics) for result in results)
 
-    def _tuned(self, model: Path, name: str, prefix: str, runs: int) -> list[Path]:
+    def _finetune_at_best_rate(self, model: Path, name: str, prefix: str, runs: int) -> list[Path]:
         """Return models that are fine-tuned on a task, at the rate whose median score on dev is the best.
 
         Raises `Diverged` if the runs of every rate do.
@@ -150,7 +157,8 @@ class PlannedTuning:
             folders = [self.out / f"{prefix}{name}-{rate}-{number}" for number in range(runs)]
             try:
                 score = median(
-                    self._tune(model, name, folder, number, rate) for number, folder in enumerate(folders)
+                    self._finetune_once(model, name, folder, number, rate)
+                    for number, folder in enumerate(folders)
                 )
             except Diverged as error:
                 progress.print_message(f"{name}, {rate:g} times the learning rate: {error}")
@@ -163,11 +171,21 @@ class PlannedTuning:
             raise diverged
         return best[1]
 
-    def _tune(self, model: Path, name: str, folder: Path, number: int, rate: float) -> float:
+    def _finetune_once(self, model: Path, name: str, folder: Path, number: int, rate: float) -> float:
         """Fine-tune a model on a task; return its score on dev."""
         seed = _SEEDS_PER_RUN * self.seed + number
         settings = _settings(name, self.worlds[0], self.steps, seed, self.plan.settings, rate=rate)
         return primary_metric(name, finetune(model, folder, settings).median_metrics)
+
+
+def models_of_task(out: Path, name: str) -> list[Path]:
+    """Return the folders of a plan's models of a task, below its `out`."""
+    return sorted(out.glob(f"{name}-*"))
+
+
+def models_of_start(out: Path) -> list[Path]:
+    """Return the folders of the models that a plan's other models start from, below its `out`."""
+    return sorted(out.glob(f"{_START_PREFIX}*"))
 
 
 def _settings(

@@ -1,0 +1,35 @@
+"""How many steps of a study run are planned, and how many are done."""
+
+from collections.abc import Collection
+
+from albertine.study.study_run import StudyRun
+from albertine.train.parallel_runs import last_step
+
+
+def planned_steps(run: StudyRun, measures: Collection[str]) -> int:
+    """Return the steps of its pre-training and of the fine-tuning that the measures need."""
+    tasks, plan = run.tasks(measures), run.finetuning
+    trainings = len(tasks) if plan is None else plan.trainings(tasks)
+    return run.settings.train.steps + run.protocol.finetune_steps * trainings
+
+
+def steps_done(run: StudyRun, measures: Collection[str]) -> int:
+    """Return how many of these steps are done."""
+    planned, tasks = planned_steps(run, measures), run.tasks(measures)
+    if tasks and all(map(run.is_scored, tasks)):
+        return planned
+    pretraining = last_step(run.model) + sum(map(last_step, run.models_of_start()))
+    return min(planned, pretraining + sum(_finetuning_steps_done(run, task) for task in tasks))
+
+
+def remaining_finetuning_steps(run: StudyRun, measures: Collection[str]) -> int:
+    """Return how many steps of fine-tuning are not done."""
+    done = max(steps_done(run, measures), run.settings.train.steps)
+    return planned_steps(run, measures) - done
+
+
+def _finetuning_steps_done(run: StudyRun, task: str) -> int:
+    plan = run.finetuning
+    if run.is_scored(task):  # all of them; its models are removed
+        return run.protocol.finetune_steps * (1 if plan is None else len(plan.rates) * plan.runs)
+    return sum(map(last_step, run.models_of_task(task)))
