@@ -1,14 +1,13 @@
-"""What all commands share: common options, settings, error messages and exit statuses.
+"""What all commands share: common options, settings and exit statuses.
 
 A command is a plain function in `cli/`. This module adds the options that every command has,
-reads the settings (a TOML file, then dotted options), and maps the outcome to an exit status:
+reads the settings (a TOML file, then dotted options), and returns an exit status:
 0 success, 1 failure, 2 wrong input, 3 a complete run that has learned nothing, 4 a check that has
 found errors in data, 130 interrupted, 143 terminated. A failure prints one line on standard error;
 `--debug` prints the traceback.
 """
 
 import contextlib
-import errno
 import os
 import re
 import select
@@ -24,18 +23,13 @@ from cyclopts import (
     UNSET,
     App,
     ArgumentCollection,
-    CoercionError,
-    CycloptsError,
     Group,
-    MissingArgumentError,
     Parameter,
-    UnknownCommandError,
-    UnknownOptionError,
-    UnusedCliTokensError,
 )
 
 from albertine import progress
-from albertine.errors import AlbertineError, ExitStatus, InputError, Terminated, did_you_mean
+from albertine.error_messages import describe_error
+from albertine.errors import ExitStatus, InputError, Terminated
 from albertine.interruptions import recent_interruption
 from albertine.settings import (
     MODEL_PRESETS,
@@ -45,7 +39,7 @@ from albertine.settings import (
     read_settings_file,
     settings_to_toml,
 )
-from albertine.settings.schema import display_text, is_table
+from albertine.settings.schema import is_table
 from albertine.storage.urls import storage_url
 
 S = TypeVar("S", bound=Settings)
@@ -63,11 +57,9 @@ _COMMON_GROUP = Group("Every command", sort_key=9)
 _OPTION = re.compile(r"--[A-Za-z][\w.-]*")
 PathOrUrl = Annotated[Path, "accepts URLs of object storage"]
 
-_MAX_PATH_LENGTH = 400  # in a message, so that most paths are shown whole
-
-# The parameter only lists a command's settings in its help, and is always None: `options.read_settings(...)`
-# returns the values. Options may be typed with underscores too, see `_normalized`.
-# `MODEL_SETTINGS_PARAMETER` is for commands with --model.* settings.
+# The annotation of a parameter that declares a command's settings, for the help and the parser. Its value is
+# always None: `options.read_settings(...)` returns the settings. `MODEL_SETTINGS_PARAMETER` is for commands
+# with --model.* settings.
 SETTINGS_PARAMETER, MODEL_SETTINGS_PARAMETER = (
     Parameter(
         name="*",
@@ -134,12 +126,6 @@ class CommonOptions:
 
 DEFAULT_OPTIONS = CommonOptions()
 
-# System errors about a path that the user gave: wrong input, because a retry fails again.
-_PATH_ERRNOS = {
-    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
-    errno.EACCES, errno.EPERM, errno.EROFS,
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class NoSettings(Settings):
@@ -154,7 +140,7 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
     """Run the command given by the arguments, and return its exit status."""
     args = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        args = _normalized(args)
+        args = _normalized_arguments(args)
         with contextlib.suppress(_EarlyExit):
             _dispatch(app, args)
         sys.stdout.flush()
@@ -172,7 +158,7 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
         progress.end_line()
         if any(word in ("--debug", "--debug=true") for word in args):
             traceback.print_exc()
-        status, line = _describe_error(app, error, args)
+        status, line = describe_error(app, error, args)
         if not getattr(error, "already_shown", False):
             with contextlib.suppress(OSError):  # standard error may be closed, too
                 print(progress.printable_line(f"albertine: {line}"), file=sys.stderr)
@@ -187,11 +173,11 @@ def _report_interruption(interruption: KeyboardInterrupt) -> ExitStatus:
     return ExitStatus.TERMINATED if isinstance(interruption, Terminated) else ExitStatus.INTERRUPTED
 
 
-def _normalized(arguments: Sequence[str]) -> list[str]:
-    """Return arguments with options spelled with dashes, as in the help; values are unchanged.
+def _normalized_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return arguments with the names of options spelled with dashes, as in the help.
 
-    A lone dash becomes /dev/stdin, because the parser would take it for an option. After `--` there are only
-    values, and a lone dash.
+    A value that is a lone dash becomes /dev/stdin, because the parser would take it for an option; a label
+    separator stays a dash. Raise `InputError` if it is an output.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words: list[str] = []
@@ -213,7 +199,7 @@ def _is_output_closed() -> bool:
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError, AttributeError):  # no file, so nothing else tells
+    except (OSError, ValueError, AttributeError):  # it is not a file, or there is no poll
         return True
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
@@ -243,7 +229,7 @@ def _dispatch(app: App, args: list[str]) -> None:
         console=progress.result_console(progress.MIN_TABLE_WIDTH),
     )
     progress.set_quiet(False)
-    _refuse_urls_of_local_paths(command, bound.arguments)
+    _refuse_urls_for_local_paths(command, bound.arguments)
     if "options" in bound.signature.parameters:
         options = replace(bound.arguments.get("options", DEFAULT_OPTIONS), overrides=overrides)
         bound.arguments["options"] = options
@@ -251,7 +237,7 @@ def _dispatch(app: App, args: list[str]) -> None:
     command(*bound.args, **bound.kwargs)
 
 
-def _refuse_urls_of_local_paths(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+def _refuse_urls_for_local_paths(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Raise `InputError` if an argument is a URL of object storage and is not a `PathOrUrl`.
 
     Without this, an output would be written into a local folder named "s3:".
@@ -283,103 +269,3 @@ def _extract_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) 
                 table = table.setdefault(parent, {})
             table[name] = token.value if token.implicit_value is UNSET else token.implicit_value
             argument.tokens.clear()
-
-
-def _describe_error(app: App, error: Exception, args: Sequence[str]) -> tuple[ExitStatus, str]:
-    """Return the exit status and the one-line message for an error."""
-    if isinstance(error, AlbertineError):
-        return error.status, _one_line(error)
-    if isinstance(error, CycloptsError):
-        return (
-            ExitStatus.BAD_INPUT,
-            f"{_describe_usage_error(app, error, args)}; see {_command_name(app, args)} --help",
-        )
-    if isinstance(error, OSError):
-        name = f"{display_text(str(error.filename), _MAX_PATH_LENGTH)}: " if error.filename else ""
-        advice = "; free disk space and run the same command again" if error.errno == errno.ENOSPC else ""
-        if error.filename and error.errno in _PATH_ERRNOS:
-            return ExitStatus.BAD_INPUT, f"{name}{error.strerror}; name another path"
-        return ExitStatus.FAILED, f"{name}{error.strerror or error}{advice}"
-    # That of torch, for the memory of a GPU, is found by its name, since torch takes seconds to import.
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return ExitStatus.FAILED, f"out of memory ({_one_line(error)}); use a smaller model or micro-batch"
-    return ExitStatus.FAILED, (
-        f"internal error: {type(error).__name__}: {_one_line(error)}; "
-        "run again with --debug and report the traceback"
-    )
-
-
-def _command_name(app: App, args: Sequence[str]) -> str:
-    """Return the name of the command that the arguments select, such as `albertine corpus build`."""
-    names = [app.name[0]]
-    for word in args:
-        if word not in app:
-            break
-        app = app[word]
-        names.append(word)
-    return " ".join(names)
-
-
-def _describe_usage_error(app: App, error: CycloptsError, args: Sequence[str]) -> str:
-    """Return the message for arguments that the parser rejects."""
-    if isinstance(error, UnknownOptionError):
-        return _describe_unknown_option(error)
-    if isinstance(error, UnusedCliTokensError):
-        return f"{display_text(' '.join(error.unused_tokens or []))}: unexpected argument"
-    if isinstance(error, CoercionError) and error.token:
-        name = error.token.keyword or (error.argument.name if error.argument else "")
-        return f"{name} {display_text(error.token.value)}: must be {_expected_value(error.target_type)}"
-    if isinstance(error, MissingArgumentError):
-        return _describe_missing_argument(error)
-    if isinstance(error, UnknownCommandError):
-        if args[0].startswith("-"):
-            return f"{display_text(args[0])}: options come after the command"
-        return _describe_unknown_command(app, args)
-    return _one_line(error).rstrip(".")
-
-
-def _expected_value(target_type: Any) -> str:
-    """Return what the value of an option must be, in words."""
-    choices = [str(value) for value in get_args(target_type)]
-    if choices:
-        return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
-    return {int: "an integer", float: "a number", bool: "yes or no"}.get(target_type, "of another type")
-
-
-def _describe_missing_argument(error: MissingArgumentError) -> str:
-    """Return the message for a missing argument or a missing value."""
-    assert error.argument is not None
-    return f"{error.keyword}: the value is missing" if error.keyword else f"{error.argument.name} is missing"
-
-
-def _describe_unknown_command(app: App, args: Sequence[str]) -> str:
-    """Return the message for an unknown command, with the known ones."""
-    for word in args:
-        if word not in app:
-            known = [name for name in app if not name.startswith("-")]
-            message = f"{display_text(word) or 'empty argument'}: unknown command{did_you_mean(word, known)}"
-            return f"{message}; known: {', '.join(known)}"
-        app = app[word]
-    return f"{display_text(' '.join(args))}: a command is missing"
-
-
-def _describe_unknown_option(error: UnknownOptionError) -> str:
-    """Return the message for an unknown option, with a similar option and those of the same table."""
-    given = error.token.value or error.token.keyword or ""
-    option = given.partition("=")[0]
-    options = [
-        name
-        for argument in error.argument_collection
-        if argument.parse
-        for name in argument.names
-        if name.startswith("--")
-    ]
-    table = option.rpartition(".")[0]
-    same_table = [name for name in options if name.rpartition(".")[0] == table]
-    known = ", ".join(same_table or [name for name in options if "." not in name])
-    return f"{display_text(given)}: unknown option{did_you_mean(option, options)}; known: {known}"
-
-
-def _one_line(error: Exception) -> str:
-    """Return the message of an error, with line breaks as spaces."""
-    return " ".join(str(error).split())
