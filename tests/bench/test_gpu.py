@@ -31,7 +31,7 @@ def test_dry_form_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[
     [line] = read_report(tmp_path)
     assert line["precision"] == "bf16"
     assert 0 < line["error"] < line["tolerance"]
-    assert 0 < line["started_ms"] <= line["ms"]
+    assert 0 < line["launch_ms"] <= line["ms"]
     text = (tmp_path / "gpu.txt").read_text()
     assert "forward, variable-length attention" in text
     assert "forward, variable-length attention" in capsys.readouterr().out

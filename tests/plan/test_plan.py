@@ -205,7 +205,7 @@ def test_the_model_is_that_of_the_checkpoint_to_start_from(tmp_path: Path) -> No
     ("model", "hardware", "values", "message"),
     [
         ("bert-xlarge", "8 x T4", {}, "8 x T4: cannot hold this model: .* --train.shard"),
-        ("albert-base", "V100", {"train": {"precision": "bf16"}}, "V100 does not support it; use fp32"),
+        ("albert-base", "V100", {"train": {"precision": "bf16"}}, "V100 has no fast bf16; use fp32"),
         ("albert-base", "H1000", {}, r"unknown device \(did you mean H100\?\)"),
         ("albert-base", "4096 x H100", {}, "raise it to at least 2097152"),
         ("albert-base", "L4", {"train": {"micro_batch_tokens": 10**6}}, "does not fit into the memory"),

@@ -1,4 +1,4 @@
-"""The code paths that only a GPU takes, or takes in another way, and a check and a measurement of each.
+"""The code paths that only a GPU takes, or takes in another way: each is checked and timed.
 
 A check compares a path with the plain computation of the same weights and tokens in fp32 on the CPU.
 """
@@ -33,7 +33,7 @@ _FIRST_TOKEN = 5  # tokens 0 to 4 are special
 
 @dataclass(frozen=True)
 class GpuPath:
-    """One path.
+    """A combination of work, precision, kernels and optimizer.
 
     Attributes:
         name: its name in the report.
@@ -41,7 +41,7 @@ class GpuPath:
         precision: precision of its matrix products.
         kernels: whether to use machine-specific kernels, such as variable-length attention.
         recompute: whether the backward pass recomputes the activations.
-        compile: whether layers are compiled.
+        compile: whether the part of each layer after its attention is compiled.
         optimizer: name of the optimizer.
     """
 
@@ -82,7 +82,7 @@ PATHS = (
 
 @dataclass(frozen=True)
 class PathJob:
-    """What is needed to check and measure a path in another process.
+    """A path, and how large and how long its check and its measurement are; sent to another process.
 
     Attributes:
         path: the path.
@@ -103,16 +103,16 @@ class PathJob:
 
 @dataclass(frozen=True)
 class PathResult:
-    """Result of a path.
+    """Error, speed and memory of a path.
 
     Attributes:
         name: name of the path.
         precision: its precision.
-        error: relative error against fp32 on the CPU; None if the path failed before.
+        error: relative error against fp32 on the CPU; None if it failed before the comparison.
         tolerance: largest error that is accepted.
         ms: median milliseconds of a run; None for a failure.
         tokens_per_second: tokens per second; None for a failure, and where no tokens are computed.
-        started_ms: median milliseconds until Python has started all operations of a run; if it is near
+        launch_ms: median milliseconds until Python has launched all operations of a run; if it is near
             `ms`, the GPU waits for Python. None for a failure.
         peak_bytes: peak memory of the GPU, or of the process on a CPU; None for a failure.
         failure: what failed, in one line; empty if nothing did.
@@ -124,7 +124,7 @@ class PathResult:
     tolerance: float
     ms: float | None = None
     tokens_per_second: float | None = None
-    started_ms: float | None = None
+    launch_ms: float | None = None
     peak_bytes: int | None = None
     failure: str = ""
 
@@ -136,11 +136,11 @@ def run_path(job: PathJob) -> PathResult:
         error = _check(job)
         if not error <= path.tolerance:  # also if it is NaN
             raise WorkError(f"relative error {error:.2g} is larger than {path.tolerance:g}")
-        ms, started_ms, peak_bytes = _measure(job)
+        ms, launch_ms, peak_bytes = _measure(job)
     except Exception as failure:  # whatever a driver or a compiler raises is a result
         return PathResult(path.name, path.precision, error, path.tolerance, failure=_one_line(failure))
     rate = None if path.work == "optimizer" else 1000 * sum(job.lengths) / ms
-    return PathResult(path.name, path.precision, error, path.tolerance, ms, rate, started_ms, peak_bytes)
+    return PathResult(path.name, path.precision, error, path.tolerance, ms, rate, launch_ms, peak_bytes)
 
 
 def _one_line(error: Exception) -> str:
@@ -153,27 +153,32 @@ def _check(job: PathJob) -> float:
     if job.path.work == "optimizer":
         return _relative_error(_updates(job, job.device), _updates(job, "cpu"))
     model = _random_model(job.model)
-    compute = _values if job.path.work == "forward" else _gradients
+    compute = _hidden_states if job.path.work == "forward" else _gradients
     model.configure(ComputeOptions(kernels=False))
     expected = compute(model, *_random_batch(job.model, job.check_lengths))
     model.configure(job.path.options)
     model.to(job.device)
-    with _checked_implementation(job):
+    with _checked_compilation() if job.path.compile else _checked_attention(job):
         actual = compute(model, *_random_batch(job.model, job.check_lengths, job.device))
     return _relative_error(actual, expected)
 
 
 @contextmanager
-def _checked_implementation(job: PathJob) -> Iterator[None]:
-    """Raise `WorkError` if the body calls another implementation than the path is for."""
-    if job.path.compile:
-        torch.compiler.reset()  # a graph of an earlier path would be used again
-        graphs_before = _compiled_graphs()
-        yield
-        if _compiled_graphs() == graphs_before:
-            raise WorkError("nothing was compiled")
-        return
-    # Not around compiled code: under a dispatch mode, torch compiles nothing, now and later.
+def _checked_compilation() -> Iterator[None]:
+    """Raise `WorkError` if the body compiles nothing."""
+    torch.compiler.reset()  # a graph of an earlier path would be used again
+    graphs_before = _compiled_graphs()
+    yield
+    if _compiled_graphs() == graphs_before:
+        raise WorkError("nothing was compiled")
+
+
+@contextmanager
+def _checked_attention(job: PathJob) -> Iterator[None]:
+    """Raise `WorkError` if the body does not call variable-length attention, and the path is for it.
+
+    Not for compiled code: under a dispatch mode, torch compiles nothing, now and later.
+    """
     with _CalledOperations() as operations:
         yield
     has_kernel = is_supported_head_size(job.model.hidden_size // job.model.heads)
@@ -208,7 +213,7 @@ def _relative_error(actual: list[Tensor], expected: list[Tensor]) -> float:
     return float((difference / sum(float(e.square().sum()) for _, e in pairs)) ** 0.5)
 
 
-def _values(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:  # noqa: ARG001  # like `_gradients`
+def _hidden_states(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:  # noqa: ARG001  # like `_gradients`
     """Return the hidden states."""
     with torch.inference_mode():
         return [model.encoder(strip)]
@@ -235,7 +240,7 @@ def _updates(job: PathJob, device: str) -> list[Tensor]:
 
 
 def _measure(job: PathJob) -> tuple[float, float, int]:
-    """Return the median milliseconds of a run and until its operations are started, and the peak memory."""
+    """Return the median milliseconds of a run, those until Python has launched it, and the peak memory."""
     device = torch.device(job.device)
     model = _random_model(job.model).to(device)
     model.configure(job.path.options)
@@ -245,18 +250,18 @@ def _measure(job: PathJob) -> tuple[float, float, int]:
     for _ in range(2):  # the first one compiles
         run()
     seconds: list[float] = []
-    until_started: list[float] = []
+    launch_seconds: list[float] = []
     deadline = time.monotonic() + job.seconds
     while len(seconds) < _MIN_RUNS or time.monotonic() < deadline:
         started = synchronized_time(device)
         run()
-        until_started.append(time.perf_counter() - started)
+        launch_seconds.append(time.perf_counter() - started)
         seconds.append(synchronized_time(device) - started)
-    return 1000 * statistics.median(seconds), 1000 * statistics.median(until_started), peak_memory(device)
+    return 1000 * statistics.median(seconds), 1000 * statistics.median(launch_seconds), peak_memory(device)
 
 
 def _prepare_run(job: PathJob, model: Model) -> Callable[[], object]:
-    """Return what is measured, as a function."""
+    """Return a function that performs a run."""
     if job.path.work == "optimizer":
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
@@ -264,7 +269,7 @@ def _prepare_run(job: PathJob, model: Model) -> Callable[[], object]:
         return lambda: optimizers.step(1e-6)
     batch = _random_batch(job.model, job.lengths, job.device)
     if job.path.work == "forward":
-        return lambda: _values(model, *batch)
+        return lambda: _hidden_states(model, *batch)
     return lambda: model(*batch).loss.backward()
 
 

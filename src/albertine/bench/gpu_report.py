@@ -59,7 +59,7 @@ def _print_report(report: GpuReport, console: Console) -> None:
             "" if line.error is None else f"{line.error:.1e}",
             f"{line.tolerance:.0e}",
             "failed" if line.ms is None else f"{line.ms:,.1f}",
-            "" if line.started_ms is None else f"{line.started_ms:,.1f}",
+            "" if line.launch_ms is None else f"{line.launch_ms:,.1f}",
             "" if line.tokens_per_second is None else f"{line.tokens_per_second:,.0f}",
             "" if line.peak_bytes is None else format_bytes(line.peak_bytes),
         )

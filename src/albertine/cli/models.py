@@ -222,7 +222,7 @@ def report_card(
     Example: albertine report-card my-run --corpus my-corpus --data tasks/ --out my-card
 
     Args:
-        model: A run, the folder of a checkpoint (of transformers or Google), or a hub name.
+        model: A run, the folder of a checkpoint of transformers or Google, or a hub name.
         out: The folder of the card: a new one, or one to complete.
     """
     from albertine.report_card.run import make_report_card

@@ -72,10 +72,10 @@ def plan(
     settings: Annotated[PlanSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Show what a run will take: time, memory, communication and money, on hardware that you name.
+    """Show the time, memory, communication and cost of a run on hardware that you name.
 
     The settings are those of `albertine pretrain`; --config takes the settings.toml of a run, or a recipe.
-    With --hardware this, it measures this machine for about ten seconds.
+    `--hardware this` measures this machine for about ten seconds.
 
     Example: albertine plan --model albert-xlarge --tokens 10B --hardware "8 x H100" --price 2.50
     """
@@ -100,7 +100,7 @@ def probe(
     Example: albertine probe my-run --corpus my-corpus
 
     Args:
-        checkpoint: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
+        checkpoint: A run, a checkpoint of transformers or Google, a URL of one, or a hub name.
     """
     from albertine.pretrain.probe import probe as run_probe
     from albertine.pretrain.probe import show_probe
@@ -122,7 +122,7 @@ def fill_mask(
     Example: albertine fill-mask my-run "The old [MASK] was locked."
 
     Args:
-        checkpoint: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
+        checkpoint: A run, a checkpoint of transformers or Google, a URL of one, or a hub name.
         text: Texts with [MASK] in them; default: held-out samples of --corpus.
     """
     from albertine.inference.show_fill_mask import show_fill_mask
@@ -141,12 +141,12 @@ def score(
 ) -> None:
     """Score each text of a file with a pre-trained model: its pseudo-log-likelihood.
 
-    A higher score means a more probable text. The file may have any size.
+    A higher score means a more probable text. The file is read as a stream.
 
     Example: albertine score my-run --data sentences.txt --out scores.jsonl
 
     Args:
-        model: A run, a checkpoint (of transformers or Google), a URL of one, or a hub name.
+        model: A run, a checkpoint of transformers or Google, a URL of one, or a hub name.
         out: A new .jsonl, .csv or .tsv file, or its URL; default: JSON lines on standard output.
     """
     from albertine.inference.score import score as score_file

@@ -1,9 +1,9 @@
 """The strip: a batch without padding.
 
 The sequences of a batch, whatever their lengths, are concatenated into one tensor of tokens,
-and offsets mark where each sequence begins. Everything that treats one token at a time
-(embeddings, projections, feed-forward, norms, heads) ignores the offsets; only attention needs
-them. Padded batches can be converted to strips and back.
+and offsets mark where each sequence begins. Projections, feed-forward blocks and norms treat each
+token alone; positions, attention, and heads that read [CLS] or a whole sequence use the offsets.
+Padded batches can be converted to strips and back.
 
     tokens   [CLS] a b [SEP] | [CLS] c [SEP]
     offsets  0               4              7
@@ -30,7 +30,7 @@ class Strip:
         segments: segment of each token, [N].
         offsets: start of each sequence and the end of the last one, [S + 1]; always on the CPU,
             because the shapes of the attention calls depend on them.
-        parts: start and end, in its sequence, of each part that a head reads by itself, such as passage,
+        parts: start and end, in its sequence, of each span that a head reads by itself, such as passage,
             question and option, [S, parts, 2]; always on the CPU; None if they are not known.
     """
 
@@ -218,11 +218,11 @@ class Strip:
 
 
 def concatenated_ranges(starts: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """Return start, start + 1, ... of each range, one range after the other, on the CPU.
+    """Return the numbers of all ranges, such as 3 4 10 11 12 for starts 3 and 10, and lengths 2 and 3.
 
-    In numpy, because torch wakes all its threads for each of these small operations, which takes
-    milliseconds beside the processes that prepare samples.
+    With numpy: torch would share each of these small operations among its threads, which takes milliseconds
+    while other processes, which prepare samples, use the cores.
     """
     counts = np.asarray(lengths, np.int64)
-    moves = np.asarray(starts, np.int64) - np.cumsum(counts) + counts
-    return torch.from_numpy(np.arange(counts.sum()) + np.repeat(moves, counts))
+    shifts = np.asarray(starts, np.int64) - np.cumsum(counts) + counts
+    return torch.from_numpy(np.arange(counts.sum()) + np.repeat(shifts, counts))

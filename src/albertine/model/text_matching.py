@@ -6,14 +6,14 @@
     z        states, normalized
     other    softmax(query(z) key(z)^T) z          over the tokens of the other segment
     c        gelu(dense([z, other, z - other, z * other]))
-    output   the means of c over both segments
+    output   the mean of c over the first segment, then that over the second
 
-Queries and keys are z plus a linear layer of z, whose weights are small at first. So the attention begins
-with tokens of similar states, mostly the same word, and a model need not discover how to compare texts. The
-parts are those of ESIM (Chen et al. 2017) and of decomposable attention (Parikh et al. 2016).
+Queries and keys are z plus a linear layer of z, whose weights are small at first. So attention first
+matches tokens with similar states, mostly the same word, and a model need not discover how to compare texts.
+The parts are those of ESIM (Chen et al. 2017) and of decomposable attention (Parikh et al. 2016).
 
-A sequence with one text has zeros. A strip has no padding here either: the attention has one call for each
-group of equal lengths.
+For a sequence with one text, the output is zero. There is no padding: attention has one call for each group
+of sequences of equal length.
 """
 
 import torch
@@ -45,7 +45,7 @@ class TextMatching(nn.Module):
         query, key = self._queries_and_keys(values)
         rows = (query, key, values, layout.sort(is_second))
         sizes = [count * length for count, length in layout.length_groups]
-        # A rank without tokens must still give every weight a gradient.
+        # The empty slice of both layers gives their weights a gradient even on a rank without tokens.
         others, has_other = [(query + key).narrow(0, 0, 0)], [is_second.narrow(0, 0, 0)]
         for shape, *parts in zip(layout.length_groups, *(one.split(sizes) for one in rows), strict=True):
             query, key, value, in_second = (part.unflatten(0, shape) for part in parts)
@@ -54,11 +54,11 @@ class TextMatching(nn.Module):
             has_other.append(in_other.any(2).flatten())
         other = layout.restore_order(torch.cat(others))
         compared = self._compare(states, other, layout.restore_order(torch.cat(has_other)))
-        sequences = (strip.positions == 0).cumsum(0) - 1
-        return _means(compared.float(), 2 * sequences + is_second, 2 * len(strip))
+        sequence_ids = (strip.positions == 0).cumsum(0) - 1
+        return _means(compared.float(), 2 * sequence_ids + is_second, 2 * len(strip))
 
     def of_rows(self, hidden: Tensor, is_visible: Tensor, segments: Tensor) -> Tensor:
-        """Return for each token the vectors of its sequence: [rows, length, hidden] to [..., 2 * hidden].
+        """Return for each token its sequence's vectors: [rows, length, hidden] to [rows, length, 2 * hidden].
 
         Args:
             hidden: hidden states.
@@ -106,7 +106,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, is_allowed: Tensor) -> Te
 
 
 def _means(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
-    """Return the mean of the values of each group, two groups in a row: [num_groups / 2, 2 * hidden]."""
+    """Return the mean of each group, those of groups 2i and 2i + 1 in row i: [num_groups / 2, 2 * hidden]."""
     sums = values.new_zeros(num_groups, values.shape[1]).index_add(0, groups, values)
     counts = values.new_zeros(num_groups).index_add(0, groups, values.new_ones(len(values)))
     return (sums / counts.clamp(min=1).unsqueeze(1)).view(num_groups // 2, 2 * values.shape[1])

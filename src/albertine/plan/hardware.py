@@ -16,17 +16,17 @@ _TABLE = Path(__file__).with_name("hardware.toml")
 
 @dataclass(frozen=True)
 class Device:
-    """The data sheet of a device; rates are peaks, in units without prefix.
+    """The data sheet of a device; all rates are peaks.
 
     Attributes:
         name: its name.
-        flops: FLOP per second of matrix products, by precision; a precision that is missing is not fast.
+        flops: FLOP per second of matrix products, by precision, without those that have no fast units.
         memory: memory in bytes.
         bandwidth: bytes per second from and to its memory.
         link: bytes per second to the other devices of its node, in one direction.
         node_devices: number of devices in a node.
         network: bytes per second from one node to the others, in one direction.
-        keeps_attention_scores: whether attention scores are stored for the backward pass.
+        keeps_attention_scores: whether its usual software stores attention scores for the backward pass.
         source: where the numbers are from.
     """
 
@@ -43,11 +43,11 @@ class Device:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Devices of one kind that train together; the device is None for this machine.
+    """Devices of one kind that train together.
 
     Attributes:
         count: number of devices.
-        device: the data sheet.
+        device: the data sheet; None for this machine.
     """
 
     count: int
@@ -55,7 +55,7 @@ class Hardware:
 
     @property
     def link_rate(self) -> float:
-        """Bytes per second that a ring over all devices passes on, in one direction."""
+        """Bytes per second from each device to the next in a ring over all of them."""
         assert self.device is not None
         is_one_node = self.count <= self.device.node_devices
         return self.device.link if is_one_node else min(self.device.link, self.device.network)
@@ -92,7 +92,7 @@ def find_hardware(text: str) -> Hardware:
     count, name = parse_hardware(text)
     if _normalized(name) == THIS_MACHINE:
         if count != 1:
-            raise InputError(f"--hardware {display_text(text)}: this is one device; leave the number out")
+            raise InputError(f"--hardware {display_text(text)}: it is one device; leave the number out")
         return Hardware(1, None)
     devices = {_normalized(known): device for known, device in known_devices().items()}
     device = devices.get(_normalized(name))
@@ -109,10 +109,10 @@ def _normalized(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
 
 
-def choose_precision_on(device: Device, name: PrecisionName) -> Precision:
+def device_precision(device: Device, name: PrecisionName) -> Precision:
     """Return the precision of a run on a device; "auto" is bf16 where the device has it."""
     if name == "auto":
         return "bf16" if "bf16" in device.flops else "fp32"
     if name not in device.flops:
-        raise InputError(f"--train.precision {name}: {device.name} does not support it; use fp32")
+        raise InputError(f"--train.precision {name}: {device.name} has no fast {name}; use fp32")
     return name

@@ -10,7 +10,7 @@ from albertine.device import choose_device, choose_precision, total_memory
 from albertine.errors import InputError
 from albertine.model.cost import Precision, TrainingMemory
 from albertine.plan.estimate import StepTime, estimate_step, sent_bytes
-from albertine.plan.hardware import Hardware, choose_precision_on, find_hardware
+from albertine.plan.hardware import Hardware, device_precision, find_hardware
 from albertine.plan.measurement import measure_step
 from albertine.plan.memory import USABLE_FRACTION, MemoryModel
 from albertine.plan.parameters import parameter_costs
@@ -164,7 +164,7 @@ class _PlannedDevice:
 
 def _planned_device(settings: PlanSettings, hardware: Hardware, workload: Workload) -> _PlannedDevice:
     if hardware.device is not None:
-        precision = choose_precision_on(hardware.device, settings.train.precision)
+        precision = device_precision(hardware.device, settings.train.precision)
         default = fitting_micro_batch_tokens(
             workload.model, hardware.device.memory, precision, recompute=workload.train.recompute
         )
