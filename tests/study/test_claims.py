@@ -10,7 +10,7 @@ from albertine.study.catalog import claim_names, find_claim
 from albertine.study.claim import merged, parse_claim
 from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names
 from albertine.study.settings import ScaleName, StudySettings
-from albertine.study.study import plan_studies
+from albertine.study.study import claim_runs, plan_studies
 
 CLAIM = """
 claim = "Order is better."
@@ -127,6 +127,8 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
         ('[scales.smoke]\ntasks = ["mnli"]\nfinetune_steps = 0', "finetune_steps = 0: must be 1 to"),
         ("[scales.smoke]\nprobe_tokens = -5", "probe_tokens = -5: must be 64 to 1,000,000,000"),
         ('[scales.smoke]\ntext = "own"', "scales.smoke.text: a claim cannot change it"),
+        ("[scales.smoke.arms]\nSOB = {}", "c: scales.smoke.arms: SOB: no such arm (did you mean SOP?)"),
+        ("[scales.smoke.arms]\nSOP = 5", "c: scales.smoke.arms.SOP: expected a table of settings"),
         ("[pretrain]\ntrain.seed = 5", "arm NSP: train.seed: a study sets it for all runs; remove it"),
         (
             "[pretrain]\nobjective.max_length = 512",
@@ -184,7 +186,7 @@ def test_wrong_protocols(changes: str, message: str) -> None:
 def test_arms_override_the_claim_and_the_scale() -> None:
     changes = (
         '[pretrain]\ntrain.steps = 7\nobjective.pair = "none"\n'
-        "[scales.smoke]\nseeds = 3\npretrain.train.lr = 0.5"
+        "[scales.smoke]\nseeds = 3\npretrain.train.lr = 0.5\narms.SOP.train.batch_tokens = 96"
     )
     claim = parse_claim(CLAIM + changes, "c", "c.toml")
     protocol = find_protocol(claim, "smoke")
@@ -193,6 +195,19 @@ def test_arms_override_the_claim_and_the_scale() -> None:
     assert (values["train"]["steps"], values["train"]["lr"]) == (7, 0.5)
     assert values["objective"]["pair"] == "sop"
     assert values["model"]["layers"] == 2  # of the scale
+    assert values["train"]["batch_tokens"] == 96  # of the arm at this scale
+    assert arm_values(claim, protocol, "NSP")["train"]["batch_tokens"] != 96
+
+
+@pytest.mark.parametrize("scale", ["minutes", "evening"])
+def test_the_parts_of_the_presets_have_equal_computation(scale: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
+    settings = StudySettings(scale=scale, text=str(tmp_path / "text.txt"))  # type: ignore[arg-type]
+    (runs,) = claim_runs([find_claim("preset-parts")], tmp_path / "out", settings)
+    flops = {arm: of_arm[0].flops for arm, of_arm in runs.by_arm().items()}
+    assert flops == {
+        arm: pytest.approx(flops["local start"], rel=0.02) for arm in flops
+    }  # the vocabulary is not built
 
 
 def test_merged_tables() -> None:

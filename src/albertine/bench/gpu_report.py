@@ -50,7 +50,7 @@ def _print_report(report: GpuReport, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("path", "precision"):
         table.add_column(title)
-    for title in ("error", "allowed", "ms", "started", "tokens/s", "memory"):
+    for title in ("error", "allowed", "ms", "launched", "tokens/s", "memory"):
         table.add_column(title, justify="right", no_wrap=True)
     for line in report.lines:
         table.add_row(

@@ -18,7 +18,7 @@ A claim is a TOML file:
     margin = 2
 
 The settings of an arm are those of `albertine pretrain`. `[pretrain]` has settings of all arms, and
-`[scales.NAME]` may replace `seeds`, parts of the protocol and `pretrain` at one scale.
+`[scales.NAME]` may replace `seeds`, parts of the protocol, `pretrain` and settings of `arms` at one scale.
 """
 
 import re
@@ -110,7 +110,7 @@ class Claim:
         equal_time: the arm whose time all arms train for; None if all have the same number of steps.
         note: what a reader should know, such as how the arms stand for larger ones.
         pretrain: settings of all arms.
-        scales: changes to the protocol by scale; `pretrain` inside them is merged.
+        scales: changes to the protocol by scale; `pretrain` and `arms` inside them are merged.
         published: the published table.
         name: name of the file without its suffix.
         file: path of the user's file; None for a claim of the package.

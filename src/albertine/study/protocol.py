@@ -53,6 +53,7 @@ class Protocol:
         dev_examples: examples of each task for evaluation.
         finetune_steps: steps of fine-tuning.
         pretrain: settings of `albertine pretrain`.
+        arms: settings of single arms in addition, by arm.
     """
 
     purpose: str
@@ -66,6 +67,7 @@ class Protocol:
     dev_examples: int = 0
     finetune_steps: int = 0
     pretrain: dict[str, Any] = field(default_factory=dict)
+    arms: dict[str, Any] = field(default_factory=dict)
 
 
 @cache
@@ -99,9 +101,20 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
         protocol = dataclass_from_json(Protocol, merged(scales[scale], of_claim, changes))
     except JsonError as error:
         raise InputError(f"{claim.label}: scales.{scale}: {error}") from None
+    _check_arms_of_scale(claim, scale, protocol)
     _check_numbers(claim, scale, protocol)
     _check_tasks(claim_at(claim, scale, has_tasks=bool(protocol.tasks)), protocol)
     return protocol
+
+
+def _check_arms_of_scale(claim: Claim, scale: str, protocol: Protocol) -> None:
+    """Raise `InputError` if the scale changes an arm that does not exist, or not by settings."""
+    for arm, settings in protocol.arms.items():
+        key = f"{claim.label}: scales.{scale}.arms"
+        if arm not in claim.arms:
+            raise InputError(f"{key}: {arm}: no such arm{did_you_mean(arm, claim.arms)}")
+        if not isinstance(settings, dict):
+            raise InputError(f"{key}.{arm}: expected a table of settings, such as {{ train.steps = 500 }}")
 
 
 def _check_numbers(claim: Claim, scale: str, protocol: Protocol) -> None:
@@ -135,7 +148,7 @@ def _check_tasks(claim: Claim, protocol: Protocol) -> None:
 
 def arm_values(claim: Claim, protocol: Protocol, arm: str) -> dict[str, Any]:
     """Return the settings of `albertine pretrain` that an arm sets, as nested tables."""
-    return merged(protocol.pretrain, claim.arms[arm])
+    return merged(protocol.pretrain, claim.arms[arm], protocol.arms.get(arm, {}))
 
 
 def check_arms(claim: Claim, protocol: Protocol) -> None:
