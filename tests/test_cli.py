@@ -227,6 +227,7 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         (["info", "--compare", "brt-base"], "--compare brt-base: unknown preset (did you mean bert-base?)"),
         (["bench", "stratup"], "stratup: unknown command (did you mean startup?); known: startup, "),
         (["nothing"], "nothing: unknown command; known: info, "),
+        (["predict", "m", "--data", "d", "--keep", "a", "--keep", "b"], "--keep: given twice; give it once"),
         ([""], "empty argument: unknown command"),
         (["info", ""], "SOURCE: empty value; check that the shell variable is set"),
         (["corpus", "build", "a.txt", "--out", ""], "--out: empty value; check"),

@@ -9,6 +9,7 @@ from cyclopts import (
     CoercionError,
     CycloptsError,
     MissingArgumentError,
+    RepeatArgumentError,
     UnknownCommandError,
     UnknownOptionError,
     UnusedCliTokensError,
@@ -69,6 +70,8 @@ def _describe_usage_error(app: App, error: CycloptsError, args: Sequence[str]) -
     if isinstance(error, CoercionError) and error.token:
         name = error.token.keyword or (error.argument.name if error.argument else "")
         return f"{name} {display_text(error.token.value)}: must be {_expected_value(error.target_type)}"
+    if isinstance(error, RepeatArgumentError):
+        return f"{error.token.keyword}: given twice; give it once, several values separated by commas"
     if isinstance(error, MissingArgumentError):
         return _describe_missing_argument(error)
     if isinstance(error, UnknownCommandError):

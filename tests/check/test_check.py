@@ -296,3 +296,17 @@ def test_tables_without_column_names_and_with_several_text_columns(tmp_path: Pat
     found = kinds(str(table), text="2,3", label="1", header=False)
     assert found == {"conflicting-labels": ("error", 1), "duplicates": ("warning", 1)}
     assert kinds(str(table), text="3", label="1", header=False)["duplicates"] == ("warning", 2)
+
+
+@pytest.mark.parametrize("options", [{"label": "stars"}, {"text": "review"}, {"dev": "dev.csv"}])
+def test_columns_need_a_table(options: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("review,stars\ngood,5\n")
+    with pytest.raises(
+        InputError, match=rf"rows.txt: not a table, so --{next(iter(options))} does not apply"
+    ):
+        check_data([str(tmp_path / "rows.txt")], CheckSettings(**options))
+
+
+def test_an_empty_table_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n")
+    assert kinds(str(tmp_path / "rows.csv")) == {"no-text": ("error", 0)}

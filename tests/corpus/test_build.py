@@ -393,6 +393,7 @@ def test_held_out_documents_depend_on_seed_and_fraction(
         InputError, match=r"--held-out 0\.01: the text is one document of fewer than 10,240 tok"
     ):
         run_build(tmp_path / "one.txt", tokenizer, tmp_path / "none", held_out=0.01)
+    assert not (tmp_path / "none").exists()  # other options may read it as several documents
 
 
 def test_skipped_records_are_counted_and_listed(tokenizer: Path, tmp_path: Path) -> None:

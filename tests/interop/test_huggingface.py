@@ -880,3 +880,13 @@ def test_loaded_model_is_in_evaluation_mode(tmp_path: Path) -> None:
     model = load(save_transformers(transformers_model("Bert", "classify", hidden_dropout_prob=0.3), tmp_path))
     strip = strip_from_inputs(batch())
     assert torch.equal(model(strip).logits, model(strip).logits)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("tokenizer.json", "a tokenizer, not a model"), ("manifest.json", "a corpus, to pre-train")],
+)
+def test_another_folder_than_a_model_is_named(file: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text("{}")
+    with pytest.raises(InputError, match=message):
+        load(tmp_path)

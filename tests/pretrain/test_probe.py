@@ -87,26 +87,28 @@ def test_probe_matches_transformers(
         assert result.mask_token_accuracy.value == pytest.approx(np.mean(np.array(is_correct)[became_mask]))
 
 
-def test_confidence_intervals_have_their_coverage() -> None:
+# Of 6 samples, few shares are possible, so the coverage of Wilson's interval depends on the share.
+@pytest.mark.parametrize(("samples", "least_wilson"), [(6, 0.87), (150, 0.92)])
+def test_confidence_intervals_have_their_coverage(samples: int, least_wilson: float) -> None:
     """For samples with different numbers of tokens, whose losses are similar within a sample."""
     rng = np.random.default_rng(0)
     ratio_hits = wilson_hits = 0
     for _ in range(400):
-        token_counts = rng.integers(1, 20, 150)
-        mean_losses = rng.normal(3.0, 0.5, 150)
+        token_counts = rng.integers(1, 20, samples)
+        mean_losses = rng.normal(3.0, 0.5, samples)
         losses = [
             rng.normal(mean, 1.0, count).sum() for mean, count in zip(mean_losses, token_counts, strict=True)
         ]
-        sums = np.zeros((150, len(SUM_COLUMNS)))
+        sums = np.zeros((samples, len(SUM_COLUMNS)))
         sums[:, SUM_COLUMNS.index("num_targets")] = token_counts
         sums[:, SUM_COLUMNS.index("mlm_loss")] = losses
-        sums[:, SUM_COLUMNS.index("pair_correct")] = rng.random(150) < 0.9
+        sums[:, SUM_COLUMNS.index("pair_correct")] = rng.random(samples) < 0.9
         loss = ratio_estimate(sums, "mlm_loss", "num_targets")
         ratio_hits += loss.low < 3.0 < loss.high
         accuracy = wilson_estimate(sums, "pair_correct")
         wilson_hits += accuracy.low < 0.9 < accuracy.high
     assert 0.92 < ratio_hits / 400 < 0.98
-    assert 0.92 < wilson_hits / 400 < 0.99
+    assert least_wilson < wilson_hits / 400 < 0.99
 
 
 def test_estimates_of_no_samples_are_nan() -> None:

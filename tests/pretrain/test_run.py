@@ -399,7 +399,7 @@ def test_lasting_high_loss_causes_a_rollback(
     pretrain(tmp_path / "run", with_train(settings, steps=110, save_every=10, evaluate_every=100))
     assert "step 60: the loss diverged at step 90" in capsys.readouterr().err
     events = [line for line in read_untimed_metrics(tmp_path / "run") if "event" in line]
-    assert [(line["step"], line["event_type"]) for line in events] == [(60, "rollback")]
+    assert [(line["step"], line["event_type"]) for line in events] == [(60, "rollback"), (110, "diagnosis")]
     assert [line["step"] for line in read_untimed_metrics(tmp_path / "run") if "loss" in line] == list(
         range(1, 111)
     )
@@ -453,6 +453,17 @@ def test_plateau_message_names_the_place_of_the_loss(
     metrics = StepMetrics(400, 1, 1.0, loss, {"mlm": loss}, {}, 1.0, 1.0, 1.0, 0.1, 0)
     assert (place or "") in (detector.diagnose(metrics) or "")
     assert (detector.diagnose(metrics) is None) == (place is None)
+
+
+@pytest.mark.parametrize(("loss", "is_reported"), [(5.3, True), (5.2, False)])
+def test_a_short_run_at_the_unigram_baseline_is_reported(
+    loss: float, is_reported: bool, settings: PretrainSettings
+) -> None:
+    detector = PlateauDetector(with_train(settings, steps=50), 5.348, 0.0)
+    metrics = StepMetrics(50, 1, 1.0, loss, {"mlm": loss}, {}, 1.0, 1.0, 1.0, 0.1, 0)
+    assert detector.diagnose(replace(metrics, step=49)) is None
+    message = detector.diagnose(metrics) or ""
+    assert ("in 50 steps, the model has learned only token frequencies" in message) == is_reported
 
 
 @pytest.mark.slow

@@ -111,6 +111,7 @@ def _items(
     reading = ReadingSettings(field=settings.text)
     detected = detect_source_language([source for source in sources if source.format != "hub"], reading)
     reading = ReadingSettings(field=settings.text, language=detected.code or "en")
+    _check_columns(sources, settings)
     for source in sources:
         if source.format == "hub" or is_table(source.name):
             items = table_items(source.name, settings, "train", reading.splitter_language, errors)
@@ -122,6 +123,21 @@ def _items(
             raise InputError(f"--dev {settings.dev}: not a table; expected .csv, .tsv, .jsonl or .parquet")
         items = table_items(settings.dev, settings, "dev", reading.splitter_language, errors)
         yield from ((item, False) for item in items)
+
+
+def _check_columns(sources: Sequence[Source], settings: CheckSettings) -> None:
+    """Raise `InputError` if the settings name columns, and there is no table."""
+    if any(source.format == "hub" or is_table(source.name) for source in sources):
+        return
+    options = {"--label": settings.label, "--text-pair": settings.text_pair, "--dev": settings.dev}
+    given = [option for option, value in options.items() if value is not None]
+    if settings.text != CheckSettings().text:
+        given.append("--text")
+    if given and sources:
+        raise InputError(
+            f"{sources[0].name}: not a table, so {given[0]} does not apply; expected .csv, .tsv, .jsonl or "
+            f".parquet, or leave {given[0]} out for a text"
+        )
 
 
 def _tokenizer_folder(source: Path) -> Path:

@@ -62,7 +62,7 @@ class DocumentCheck:
     def findings(self) -> Iterable[Finding]:
         """Yield what was found."""
         if not self._items:
-            yield Finding("error", "no-text", "texts", 0, advice="check the path, --text or the suffix")
+            yield Finding("error", "no-text", "texts", 0, advice="the data are empty, or have another format")
             return
         if self._empty:
             yield Finding(

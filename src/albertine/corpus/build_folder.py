@@ -23,6 +23,7 @@ from albertine.atomic import atomic_file, atomic_folder, is_unused, partial_path
 from albertine.checksums import file_checksum
 from albertine.corpus.checked_json import read_checked_json, write_checked_json
 from albertine.corpus.encode_jobs import JOB_BYTES
+from albertine.corpus.held_out import SingleDocument
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError, check_format
@@ -52,8 +53,10 @@ def locked_build_folder(out: Path) -> Iterator[Path]:
         _remove_leftovers(out, work)
         try:
             yield work
-        except (InputError, OSError):
-            _remove_if_empty(out, work, is_new=is_new)
+        except (InputError, OSError) as error:
+            # A single short document is soon read again, and other options may read it as several.
+            if isinstance(error, SingleDocument) or not list(work.glob("part-*.arrow")):
+                _remove_unfinished(out, work, is_new=is_new)
             raise
         # Renamed first: a half-removed build folder would look like one to resume.
         _remove_finished_build(work.rename(out / _REMOVED_FOLDER))
@@ -94,14 +97,13 @@ def _check_out_folder(out: Path, work: Path) -> None:
         raise InputError(f"{out}: exists already; name another folder or remove it")
 
 
-def _remove_if_empty(out: Path, work: Path, *, is_new: bool) -> None:
-    """Remove the build folder and the tokenizer if no part is finished."""
-    if not list(work.glob("part-*.arrow")):
-        shutil.rmtree(work)
-        shutil.rmtree(out / "tokenizer", ignore_errors=True)
-        if is_new:
-            with suppress(OSError):
-                out.rmdir()
+def _remove_unfinished(out: Path, work: Path, *, is_new: bool) -> None:
+    """Remove the build folder and the tokenizer."""
+    shutil.rmtree(work)
+    shutil.rmtree(out / "tokenizer", ignore_errors=True)
+    if is_new:
+        with suppress(OSError):
+            out.rmdir()
 
 
 def record_build(work: Path, sources: Sequence[Source], fingerprint: str, settings: CorpusSettings) -> None:

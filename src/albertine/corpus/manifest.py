@@ -114,7 +114,9 @@ def read_manifest(folder: Path) -> Manifest:
                 f"{folder}: no such folder; name the folder of a corpus (albertine corpus build)"
             ) from None
         unfinished = "; it is unfinished, repeat its build command" if (folder / "building").exists() else ""
-        raise InputError(f"{folder}: no corpus{unfinished or ' here (no manifest.json)'}") from None
+        raise InputError(
+            f"{folder}: no corpus{unfinished or ' here; build one (albertine corpus build)'}"
+        ) from None
     except NotADirectoryError:
         raise InputError(f"{folder}: a file; name the folder of a corpus (albertine corpus build)") from None
     except OSError as error:

@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from albertine import progress
 from albertine.errors import InputError
 from albertine.finetune.class_weights import check_class_weights
+from albertine.finetune.held_out_examples import count_repeated, count_shared, hold_out
 from albertine.finetune.paper_defaults import classifier_dropout, task_defaults
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.interop.transformers_config import checkpoint_model_settings
 from albertine.model.model import Model
-from albertine.randomness import Stream, random_bits, uniform
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.model import KINDS_OF_SETTINGS
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
@@ -189,19 +187,21 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
     train = load_examples(task, settings.data, "train", settings, require_labels=True)
     dev = settings.dev or (settings.data if task.has_dev_split(settings.data) else None)
     if dev is not None:
-        return train, load_examples(
+        dev_examples = load_examples(
             task, dev, dev_split, settings, require_labels=True, num_options=train[0].num_options
         )
-    if len(train) < 2:
-        raise InputError(f"{settings.data}: only one example, so none can be held out; give --dev")
-    random_values = uniform(random_bits(settings.train.seed, Stream.HELD_OUT_EXAMPLES, np.arange(len(train))))
-    count = min(len(train) - 1, max(1, round(settings.held_out * len(train))))
-    held_out_indices = set(np.argsort(random_values, kind="stable")[:count].tolist())
-    progress.print_message(f"{settings.data}: {count:,} of {len(train):,} examples held out for evaluation")
-    return (
-        [example for index, example in enumerate(train) if index not in held_out_indices],
-        [example for index, example in enumerate(train) if index in held_out_indices],
-    )
+        if shared := count_shared(train, dev_examples):
+            progress.print_message(
+                f"{dev}: {shared:,} of {len(dev_examples):,} examples for evaluation have texts that are "
+                "also in the training data, so the score is too high; remove them from one of the two"
+            )
+        return train, dev_examples
+    rest, held_out = hold_out(train, settings.held_out, settings.train.seed, settings.data)
+    message = f"{settings.data}: {len(held_out):,} of {len(train):,} examples held out for evaluation"
+    if repeated := count_repeated(train):
+        message += f"; {repeated:,} have the text of another one, and equal texts stay together"
+    progress.print_message(message)
+    return rest, held_out
 
 
 def build_card(

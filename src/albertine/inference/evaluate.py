@@ -15,7 +15,7 @@ from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.metrics.display import format_metrics
-from albertine.tasks.reading import labeled_examples, report_skipped
+from albertine.tasks.reading import labeled_examples, no_examples_error, report_skipped
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.task import check_header_option
@@ -161,7 +161,7 @@ def read_split(
         yield example
     report_skipped(errors)
     if not count:
-        raise InputError(f"{settings.data}: no examples in {split_name}")
+        raise no_examples_error(settings.data, split_name)
 
 
 def paper_averages(results: Sequence[EvaluationResult]) -> dict[str, float]:

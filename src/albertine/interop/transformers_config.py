@@ -79,11 +79,21 @@ _BERT_KEYS = (
 )
 
 
+# Folders that are easily given in place of a model, by a file that each has.
+_OTHER_FOLDERS = {
+    "manifest.json": "a corpus, to pre-train a model on (albertine pretrain --corpus)",
+    "tokenizer.json": "a tokenizer",
+}
+
+
 def read_config(file: Path) -> Mapping[str, Any]:
     """Return the content of a `config.json`; raise `InputError` if it cannot be read."""
     try:
         return read_json_object(file, "get the file again")
     except OSError as error:
+        for name, description in _OTHER_FOLDERS.items():
+            if file.with_name(name).exists():
+                raise InputError(f"{file.parent}: {description}, not a model") from None
         raise InputError(f"{file}: {error.strerror}; a checkpoint folder needs a config.json") from None
 
 

@@ -36,20 +36,35 @@ class PlateauDetector:
     _averaged_steps: int = field(default=0, init=False)
 
     def diagnose(self, metrics: StepMetrics) -> str | None:
-        """Return a message if the loss is at a baseline after the warm-up, halfway or at the end."""
+        """Return a message if the loss is at a baseline after the warm-up, halfway or at the end.
+
+        A run that ends before the first check is compared with the unigram baseline only.
+        """
         if not metrics.skipped:
             self._averaged_steps += 1
             self._average_loss = moving_average(
                 self._average_loss, metrics.losses["mlm"], self._averaged_steps, _DECAY
             )
         is_stuck = self._average_loss > no_context_baseline(self.unigram_baseline) - _MARGIN
-        return self._message() if is_stuck and metrics.step in self._steps_to_check() else None
+        if is_stuck and metrics.step in self._steps_to_check():
+            return self._message()
+        is_early_end = metrics.step == self.settings.train.steps < self._first_step_to_check
+        if is_early_end and metrics.losses["mlm"] > self.unigram_baseline - _MARGIN:
+            return (
+                f"the MLM loss of the last step ({metrics.losses['mlm']:.3f}) is still at the unigram "
+                f"baseline ({self.unigram_baseline:.3f}): in {metrics.step:,} steps, the model has learned "
+                "only token frequencies; train longer (--train.minutes or --train.steps)"
+            )
+        return None
+
+    @property
+    def _first_step_to_check(self) -> int:
+        train = self.settings.train
+        return LearningRateSchedule.from_settings(train).warmup + max(_MIN_STEPS, train.steps // 20)
 
     def _steps_to_check(self) -> tuple[int, ...]:
-        train = self.settings.train
-        warmup = LearningRateSchedule.from_settings(train).warmup
-        first = warmup + max(_MIN_STEPS, train.steps // 20)
-        return tuple(step for step in (first, train.steps // 2, train.steps) if step >= first)
+        steps, first = self.settings.train.steps, self._first_step_to_check
+        return tuple(step for step in (first, steps // 2, steps) if step >= first)
 
     def _message(self) -> str:
         causes = self._unusual_settings() or self._usual_causes()

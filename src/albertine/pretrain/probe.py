@@ -27,7 +27,6 @@ from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
 from albertine.pretrain.scores import (
     SUM_COLUMNS,
-    Estimate,
     SampleSums,
     ratio_estimate,
     sample_sums,
@@ -36,6 +35,7 @@ from albertine.pretrain.scores import (
 from albertine.pretrain.settings import ProbeSettings
 from albertine.pretrain.setup import load_pretrained_checkpoint
 from albertine.pretrain.unigram_baseline import TokenFrequencies
+from albertine.tasks.metrics.intervals import Estimate
 
 _MICRO_BATCH_TOKENS = 4_096
 

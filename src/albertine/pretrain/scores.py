@@ -7,7 +7,6 @@ not from the number of tokens.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from albertine.corpus.batches import Batch
-from albertine.tasks.metrics.intervals import NORMAL_QUANTILE, wilson_interval
+from albertine.tasks.metrics.intervals import Estimate, mean_quantile, wilson_interval
 
 # The "mask_token" columns are about the masked tokens that became [MASK]. Of the others, some are unchanged,
 # so that the model can copy them, and some became a random token.
@@ -26,15 +25,6 @@ SUM_COLUMNS = (
     "pair_loss", "pair_correct",
 )  # fmt: skip
 SampleSums = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean and its 95% confidence interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def sample_sums(
@@ -81,7 +71,7 @@ def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) ->
     if len(sums) < 2:
         return Estimate(float(ratio), math.nan, math.nan)
     standard_error = math.sqrt(len(sums) / (len(sums) - 1) * float((residuals**2).sum())) / counts.sum()
-    margin = NORMAL_QUANTILE * float(standard_error)
+    margin = mean_quantile(len(sums)) * float(standard_error)
     return Estimate(float(ratio), float(ratio) - margin, float(ratio) + margin)
 
 

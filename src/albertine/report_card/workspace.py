@@ -25,7 +25,6 @@ from albertine.inference.settings import EvaluateSettings
 from albertine.input_files import read_json_object
 from albertine.model.model import Model
 from albertine.pretrain.probe import probe
-from albertine.pretrain.scores import Estimate
 from albertine.pretrain.settings import ProbeSettings
 from albertine.report_card import recipe as fixed
 from albertine.report_card.recipe import TASK_RECIPES, recipe_json
@@ -42,6 +41,7 @@ from albertine.settings import ModelSettings
 from albertine.stored_results import StoredResults
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.glue import GLUE
+from albertine.tasks.metrics.intervals import Estimate
 from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task

@@ -33,8 +33,13 @@ class Example(ABC):
 
     @property
     @abstractmethod
+    def all_texts(self) -> tuple[str, ...]:
+        """All texts or words that a model reads of it."""
+
+    @property
     def length(self) -> int:
         """Number of characters of its texts."""
+        return sum(map(len, self.all_texts))
 
     @property
     def kept_length(self) -> int:
@@ -84,9 +89,9 @@ class TextExample(Example):
         return self.label is not None or self.value is not None
 
     @property
-    def length(self) -> int:
-        """Number of characters of its texts."""
-        return sum(map(len, self.texts))
+    def all_texts(self) -> tuple[str, ...]:
+        """The one text, or both."""
+        return self.texts
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,9 @@ class TaggedExample(Example):
         return self.tags is not None
 
     @property
-    def length(self) -> int:
-        """Number of characters of its words."""
-        return sum(map(len, self.words))
+    def all_texts(self) -> tuple[str, ...]:
+        """Its words."""
+        return self.words
 
 
 @dataclass(frozen=True)
@@ -144,9 +149,9 @@ class MultipleChoiceExample(Example):
         return self.correct_option is not None
 
     @property
-    def length(self) -> int:
-        """Number of characters of its texts."""
-        return len(self.context) + len(self.question) + sum(map(len, self.options))
+    def all_texts(self) -> tuple[str, ...]:
+        """Passage, question and options."""
+        return (self.context, self.question, *self.options)
 
     @property
     def num_options(self) -> int:
@@ -187,6 +192,6 @@ class QuestionExample(Example):
         return self.answers is not None
 
     @property
-    def length(self) -> int:
-        """Number of characters of its texts."""
-        return len(self.question) + len(self.context)
+    def all_texts(self) -> tuple[str, ...]:
+        """Question and passage."""
+        return self.question, self.context

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from albertine import progress
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.task import Task, check_header_option
 from albertine.text.documents import ReadErrors
@@ -41,8 +42,13 @@ def load_examples(
     examples = list(progress.track(examples_read, f"Reading {split_name}", unit="examples"))
     report_skipped(errors)
     if not examples:
-        raise InputError(f"{data}: no examples in {split_name}")
+        raise no_examples_error(data, split_name)
     return examples
+
+
+def no_examples_error(data: str, split_name: str) -> InputError:
+    """Return the error for data without examples; a file has no split to name."""
+    return InputError(f"{data}: no examples" + (f" in {split_name}" if is_folder(data) else ""))
 
 
 def labeled_examples(

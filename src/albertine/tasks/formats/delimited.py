@@ -93,7 +93,9 @@ def _header(values: list[str] | None, location: str) -> list[str]:
     if values is None:
         raise InputError(f"{location}: {ROW_TOO_LONG}, where a line of column names is expected")
     if any("\0" in value or not is_valid_unicode(value) for value in values):
-        raise InputError(f"{location}: not text in UTF-8; save the table as UTF-8")
+        raise InputError(
+            f"{location}: not text in UTF-8 (perhaps UTF-16, or no text); save the table as UTF-8"
+        )
     header = [value.strip() for value in values]
     duplicate = next((column for column, times in Counter(header).items() if times > 1), None)
     if duplicate is not None:

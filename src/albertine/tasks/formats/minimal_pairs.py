@@ -42,9 +42,9 @@ class MinimalPair(Example):
         return True
 
     @property
-    def length(self) -> int:
-        """Number of characters of both sentences."""
-        return len(self.good) + len(self.bad)
+    def all_texts(self) -> tuple[str, ...]:
+        """Both sentences."""
+        return self.good, self.bad
 
 
 def read_minimal_pairs(source: str, errors: ReadErrors) -> Iterator[MinimalPair]:

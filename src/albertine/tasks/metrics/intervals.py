@@ -17,6 +17,11 @@ def wilson_interval(share: float, count: float) -> tuple[float, float]:
     return max(0.0, center - margin), min(1.0, center + margin)
 
 
+def mean_quantile(count: int) -> float:
+    """Return how many standard errors the 95% interval of a mean of `count` numbers has on each side."""
+    return student_quantile(0.975, count - 1) if count <= 100 else NORMAL_QUANTILE
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A number with the ends of its 95% interval."""
@@ -31,6 +36,5 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
     ratio, count = sum(numerators) / sum(denominators), len(numerators)
     residuals = [first - ratio * second for first, second in zip(numerators, denominators, strict=True)]
     variance = sum(residual**2 for residual in residuals) / (count - 1)
-    quantile = student_quantile(0.975, count - 1) if count <= 100 else NORMAL_QUANTILE
-    margin = quantile * math.sqrt(variance * count) / sum(denominators)
+    margin = mean_quantile(count) * math.sqrt(variance * count) / sum(denominators)
     return Estimate(ratio, ratio - margin, ratio + margin)

@@ -1,0 +1,67 @@
+"""Tests of the examples that are held out, and of examples that are also in the training data."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.task_fixtures import reviews, with_train_settings, write_csv
+
+from albertine.errors import InputError
+from albertine.finetune.finetune import finetune
+from albertine.finetune.held_out_examples import count_repeated, count_shared, hold_out
+from albertine.finetune.settings import FinetuneSettings
+from albertine.randomness import Stream, random_bits, uniform
+from albertine.tasks.examples import TextExample
+
+
+def examples(texts: list[str]) -> list[TextExample]:
+    return [TextExample("here", str(index), (text,), label="a") for index, text in enumerate(texts)]
+
+
+def test_the_smallest_random_numbers_are_held_out() -> None:
+    train, held_out = hold_out(examples([str(n) for n in range(50)]), 0.1, 3, "data")
+    smallest = np.argsort(uniform(random_bits(3, Stream.HELD_OUT_EXAMPLES, np.arange(50))))[:5]
+    assert [example.example_id for example in held_out] == [str(n) for n in sorted(smallest)]
+    assert len(train) == 45
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.floats(0.001, 0.9), st.integers(0, 9))
+def test_equal_texts_stay_together(numbers: list[int], fraction: float, seed: int) -> None:
+    given_examples = examples(list(map(str, numbers)))
+    if len(set(numbers)) == 1:
+        with pytest.raises(InputError, match="none can be held out; give --dev"):
+            hold_out(given_examples, fraction, seed, "data")
+        return
+    train, held_out = hold_out(given_examples, fraction, seed, "data")
+    assert train
+    assert held_out
+    assert count_shared(train, held_out) == count_shared(held_out, train) == 0
+    assert sorted([*train, *held_out], key=lambda example: int(example.example_id)) == given_examples
+    smallest_group = min(map(numbers.count, numbers))
+    assert len(held_out) <= max(1, round(fraction * len(numbers)), smallest_group)
+
+
+def test_repeated_texts_are_counted() -> None:
+    assert count_repeated(examples(["a", "b", "a", "a"])) == 2
+    assert count_shared(examples(["a", "b"]), examples(["b", "c", "b"])) == 2
+
+
+def test_shared_texts_are_reported(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = reviews(1, 20)
+    data = str(write_csv(tmp_path / "rows.csv", [*rows, *rows]))
+    short = with_train_settings(replace(finetune_settings, data=data, dev=None), steps=1, warmup=0)
+    finetune(str(checkpoint), tmp_path / "held-out", short)
+    message = (
+        "4 of 40 examples held out for evaluation; 20 have the text of another one, and equal texts stay"
+    )
+    assert message in capsys.readouterr().err
+    finetune(str(checkpoint), tmp_path / "dev", replace(short, dev=data))
+    assert (
+        f"{data}: 40 of 40 examples for evaluation have texts that are also in the training data"
+        in capsys.readouterr().err
+    )
