@@ -87,9 +87,11 @@ def test_probe_matches_transformers(
         assert result.mask_token_accuracy.value == pytest.approx(np.mean(np.array(is_correct)[became_mask]))
 
 
-# Of 6 samples, few shares are possible, so the coverage of Wilson's interval depends on the share.
-@pytest.mark.parametrize(("samples", "least_wilson"), [(6, 0.87), (150, 0.92)])
-def test_confidence_intervals_have_their_coverage(samples: int, least_wilson: float) -> None:
+# With 6 samples, the ratio of two sums is not normal, and only seven shares are possible.
+@pytest.mark.parametrize(("samples", "least_ratio", "least_wilson"), [(6, 0.9, 0.87), (150, 0.92, 0.92)])
+def test_confidence_intervals_have_their_coverage(
+    samples: int, least_ratio: float, least_wilson: float
+) -> None:
     """For samples with different numbers of tokens, whose losses are similar within a sample."""
     rng = np.random.default_rng(0)
     ratio_hits = wilson_hits = 0
@@ -107,7 +109,7 @@ def test_confidence_intervals_have_their_coverage(samples: int, least_wilson: fl
         ratio_hits += loss.low < 3.0 < loss.high
         accuracy = wilson_estimate(sums, "pair_correct")
         wilson_hits += accuracy.low < 0.9 < accuracy.high
-    assert 0.92 < ratio_hits / 400 < 0.98
+    assert least_ratio < ratio_hits / 400 < 0.98
     assert least_wilson < wilson_hits / 400 < 0.99
 
 
