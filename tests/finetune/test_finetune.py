@@ -601,7 +601,9 @@ def test_many_numbers_as_labels_give_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A column of years is for regression: as labels, its numbers have no order."""
-    rows = [{"review": "vu", "stars": f"{prefix}{10 + number % num_labels}"} for number in range(60)]
+    rows = [
+        {"review": f"vu {number}", "stars": f"{prefix}{10 + number % num_labels}"} for number in range(60)
+    ]
     data = str(write_csv(tmp_path / "years.csv", rows))
     capsys.readouterr()
     prepare_task(str(checkpoint), replace(finetune_settings, data=data, dev=None))

@@ -176,7 +176,11 @@ def test_wordpiece_continuations_are_not_whole_words(tmp_path: Path) -> None:
 
 
 def test_rmse_is_not_shown_as_a_percentage(pretraining_run: Path, tmp_path: Path) -> None:
-    rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", 4.5), ("it is bad", 1.0)] * 20)
+    rows = "\n".join(
+        f"{text} {number}\t{label}"
+        for number in range(20)
+        for text, label in [("it is good", 4.5), ("it is bad", 1.0)]
+    )
     (tmp_path / "data.tsv").write_text(f"text\tlabel\n{rows}\n")
     train = FinetuneTrainSettings(steps=4, batch_size=8, evaluate_every=2, lr=1e-3)
     finetune_settings = FinetuneSettings(

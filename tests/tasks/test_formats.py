@@ -99,7 +99,12 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "classify",
             "a.csv, line 3: 1 cells, where the header has 2; fix it",
         ),
-        ("a.csv", "te\0xt,label\nx,1\n", "classify", "line 1: not text in UTF-8; save the table as UTF-8"),
+        (
+            "a.csv",
+            "te\0xt,label\nx,1\n",
+            "classify",
+            "line 1: not text in UTF-8 (perhaps UTF-16, or no text); save the table as UTF-8",
+        ),
         (
             "a.csv",
             "review,label\nx,1\n",

@@ -288,7 +288,7 @@ def test_wrong_labels_are_errors(checkpoint: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="no example has a label; name the right column with --label"):
         finetune(str(checkpoint), tmp_path / "out", settings)
-    rows = [{"text": "x", "label": f"label {number}"} for number in range(1001)]
+    rows = [{"text": f"x {number}", "label": f"label {number}"} for number in range(1001)]
     settings = replace(settings, data=str(write_csv(tmp_path / "b.csv", rows)))
     with pytest.raises(InputError, match="1,001 labels, such as label 0; at most 1,000"):
         finetune(str(checkpoint), tmp_path / "out", settings)
