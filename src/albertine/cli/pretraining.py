@@ -1,10 +1,12 @@
-"""Commands that pre-train a model, and look at what it has learned."""
+"""Commands that pre-train a model, and evaluate what it has learned."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from albertine import progress
 from albertine.cli.application import PRETRAINING, JsonFlag, app, report_unfinished_runs
 from albertine.command import (
     DEFAULT_OPTIONS,
@@ -19,6 +21,7 @@ from albertine.inference.settings import FillMaskSettings, ScoreSettings
 from albertine.plan.settings import PlanSettings
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.settings import SettingsSource
+from albertine.storage.urls import storage_url
 
 
 @app.command(group=PRETRAINING)
@@ -56,6 +59,8 @@ def pretrain(
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
     run_pretraining(out, resolved_settings)
+    if storage_url(out) is None:  # the page is written into the run
+        progress.print_message(f"albertine report {shlex.quote(str(out))}: a page on what the model predicts")
 
 
 def _default_preset(options: CommonOptions) -> SettingsSource | None:
