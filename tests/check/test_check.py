@@ -298,13 +298,21 @@ def test_tables_without_column_names_and_with_several_text_columns(tmp_path: Pat
     assert kinds(str(table), text="3", label="1", header=False)["duplicates"] == ("warning", 2)
 
 
-@pytest.mark.parametrize("options", [{"label": "stars"}, {"text": "review"}, {"dev": "dev.csv"}])
+@pytest.mark.parametrize("options", [{"label": "stars"}, {"text": "review"}, {"text_pair": "title"}])
 def test_columns_need_a_table(options: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text("review,stars\ngood,5\n")
+    option = next(iter(options)).replace("_", "-")
     with pytest.raises(
-        InputError, match=rf"rows.txt: not a table, so --{next(iter(options))} does not apply"
+        InputError, match=rf"rows.txt: a text, which has no columns; remove --{option}, or give"
     ):
         check_data([str(tmp_path / "rows.txt")], CheckSettings(**options))
+
+
+def test_a_text_is_compared_with_dev(tmp_path: Path) -> None:
+    text = reviews(0, 1)[0]["text"]
+    (tmp_path / "train.txt").write_text(text)
+    dev = write(tmp_path / "dev.jsonl", [{"body": text}])
+    assert kinds(str(tmp_path / "train.txt"), dev=dev, text="body")["train-in-dev"] == ("error", 1)
 
 
 def test_an_empty_table_is_an_error(tmp_path: Path) -> None:

@@ -40,8 +40,14 @@ def test_equal_texts_stay_together(numbers: list[int], fraction: float, seed: in
     assert held_out
     assert count_shared(train, held_out) == count_shared(held_out, train) == 0
     assert sorted([*train, *held_out], key=lambda example: int(example.example_id)) == given_examples
-    smallest_group = min(map(numbers.count, numbers))
-    assert len(held_out) <= max(1, round(fraction * len(numbers)), smallest_group)
+    count, smallest = max(1, round(fraction * len(numbers))), min(map(numbers.count, numbers))
+    assert len(held_out) <= max(count, smallest, len(numbers) / 2)
+
+
+def test_large_groups_leave_enough_for_evaluation() -> None:
+    train, held_out = hold_out(examples(["a", *["b"] * 40, *["c"] * 60]), 0.1, 0, "data")
+    assert {example.all_texts for example in held_out} == {("a",), ("b",)}
+    assert len(train) == 60
 
 
 def test_repeated_texts_are_counted() -> None:
@@ -57,7 +63,7 @@ def test_shared_texts_are_reported(
     short = with_train_settings(replace(finetune_settings, data=data, dev=None), steps=1, warmup=0)
     finetune(str(checkpoint), tmp_path / "held-out", short)
     message = (
-        "4 of 40 examples held out for evaluation; 20 have the text of another one, and equal texts stay"
+        "4 of 40 examples held out for evaluation; 20 repeat the text of an earlier one, and equal texts stay"
     )
     assert message in capsys.readouterr().err
     finetune(str(checkpoint), tmp_path / "dev", replace(short, dev=data))

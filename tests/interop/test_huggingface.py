@@ -884,9 +884,12 @@ def test_loaded_model_is_in_evaluation_mode(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("tokenizer.json", "a tokenizer, not a model"), ("manifest.json", "a corpus, to pre-train")],
+    [("tokenizer.json", "a tokenizer; name a model"), ("manifest.json", "a corpus, on which")],
 )
 def test_another_folder_than_a_model_is_named(file: str, message: str, tmp_path: Path) -> None:
     (tmp_path / file).write_text("{}")
     with pytest.raises(InputError, match=message):
+        load(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"")  # a model that has lost its config
+    with pytest.raises(InputError, match=r"a checkpoint folder needs a config\.json"):
         load(tmp_path)

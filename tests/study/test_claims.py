@@ -1,6 +1,7 @@
 """Claims: those of the package are valid at every scale, and wrong files are refused in one line."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from albertine.errors import InputError
 from albertine.study.catalog import claim_names, find_claim
 from albertine.study.claim import merged, parse_claim
+from albertine.study.page import _arm_settings
 from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names
 from albertine.study.settings import ScaleName, StudySettings
 from albertine.study.study import claim_runs, plan_studies
@@ -233,3 +235,10 @@ def test_arms_have_to_fit_their_starts() -> None:
     claim = parse_claim(text + '[starts]\nSOP = "NSP"', "c", "c.toml")
     with pytest.raises(InputError, match=r"c, arm SOP, which starts from NSP: model.hidden_size = 64: the"):
         check_arms(claim, find_protocol(claim, "smoke"))
+
+
+@pytest.mark.parametrize(("scale", "steps"), [("minutes", 740), ("evening", 4600)])
+def test_the_page_has_the_settings_of_the_scale(scale: str, steps: int) -> None:
+    claim = find_claim("preset-parts")
+    report = SimpleNamespace(claim=claim, protocol=find_protocol(claim, scale))
+    assert _arm_settings(report, "growing") == f"curriculum.depth = grow, train.steps = {steps}"  # type: ignore[arg-type]

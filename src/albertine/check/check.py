@@ -109,9 +109,9 @@ def _items(
 ) -> Iterator[tuple[DataItem, bool]]:
     """Yield all items, those of dev last, and whether their characters have been checked line by line."""
     reading = ReadingSettings(field=settings.text)
+    _check_columns(sources, settings)
     detected = detect_source_language([source for source in sources if source.format != "hub"], reading)
     reading = ReadingSettings(field=settings.text, language=detected.code or "en")
-    _check_columns(sources, settings)
     for source in sources:
         if source.format == "hub" or is_table(source.name):
             items = table_items(source.name, settings, "train", reading.splitter_language, errors)
@@ -126,17 +126,17 @@ def _items(
 
 
 def _check_columns(sources: Sequence[Source], settings: CheckSettings) -> None:
-    """Raise `InputError` if the settings name columns, and there is no table."""
-    if any(source.format == "hub" or is_table(source.name) for source in sources):
+    """Raise `InputError` if the settings name columns, and there is no table, also not as dev."""
+    is_any_table = any(source.format == "hub" or is_table(source.name) for source in sources)
+    if is_any_table or settings.dev is not None:
         return
-    options = {"--label": settings.label, "--text-pair": settings.text_pair, "--dev": settings.dev}
+    text = None if settings.text == CheckSettings().text else settings.text
+    options = {"--label": settings.label, "--text-pair": settings.text_pair, "--text": text}
     given = [option for option, value in options.items() if value is not None]
-    if settings.text != CheckSettings().text:
-        given.append("--text")
     if given and sources:
         raise InputError(
-            f"{sources[0].name}: not a table, so {given[0]} does not apply; expected .csv, .tsv, .jsonl or "
-            f".parquet, or leave {given[0]} out for a text"
+            f"{sources[0].name}: a text, which has no columns; remove {' and '.join(given)}, or give a .csv, "
+            ".tsv, .jsonl or .parquet file"
         )
 
 

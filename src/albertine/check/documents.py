@@ -62,7 +62,13 @@ class DocumentCheck:
     def findings(self) -> Iterable[Finding]:
         """Yield what was found."""
         if not self._items:
-            yield Finding("error", "no-text", "texts", 0, advice="the data are empty, or have another format")
+            yield Finding(
+                "error",
+                "no-text",
+                "texts",
+                0,
+                advice="check the path, the suffix, and whether the file is empty",
+            )
             return
         if self._empty:
             yield Finding(

@@ -54,8 +54,9 @@ def locked_build_folder(out: Path) -> Iterator[Path]:
         try:
             yield work
         except (InputError, OSError) as error:
+            parts = list(work.glob("part-*.arrow"))
             # A single short document is soon read again, and other options may read it as several.
-            if isinstance(error, SingleDocument) or not list(work.glob("part-*.arrow")):
+            if not parts or (len(parts) == 1 and isinstance(error, SingleDocument)):
                 _remove_unfinished(out, work, is_new=is_new)
             raise
         # Renamed first: a half-removed build folder would look like one to resume.

@@ -160,7 +160,7 @@ class DemoWorkspace:
         except SingleDocument:
             raise InputError(
                 f"--text {self.settings.text}: too few documents to hold some out; give several "
-                "files, or separate documents by blank lines"
+                "files, or one sentence per line and blank lines between documents"
             ) from None
         except UnreadableData as error:
             raise InputError(f"{error.location}: {error.problem}; fix it") from None

@@ -111,7 +111,10 @@ def _check_held_out(run: Path, samples: Sequence[TaskSample], settings: Finetune
     if known is None:
         raise InputError(f"{run}: has no checkpoint, which tells what it held out")
     if known != samples_digest(samples):
-        raise InputError(f"{settings.dev or settings.data}: not the examples that the run held out")
+        raise InputError(
+            f"{settings.dev or settings.data}: not the examples that the run held out; "
+            "the data or the version of Albertine has changed"
+        )
 
 
 def sampled(dev: Sequence[tuple[Example, EncodedExample]]) -> Sequence[tuple[Example, EncodedExample]]:

@@ -19,7 +19,8 @@ def hold_out(
 
     Args:
         examples: all examples.
-        fraction: of the examples to hold out; at least one is, and at least one is left.
+        fraction: of the examples to hold out; at least one is, and at least one is left. It can be less
+            where many texts are equal, and more where nearly all are.
         seed: selects the examples; without equal texts, the smallest of their random numbers are held out.
         data: name of the data, for messages.
     """
@@ -34,8 +35,10 @@ def hold_out(
     for indices in groups:
         if len(held_out) + len(indices) <= count:
             held_out.update(indices)
-    if not held_out:  # every group is too large
-        held_out.update(sorted(groups, key=len)[0])
+    if len(held_out) < count / 2:  # the other groups are larger than what is wanted
+        smallest = sorted((indices for indices in groups if indices[0] not in held_out), key=len)[0]
+        if not held_out or 2 * (len(held_out) + len(smallest)) <= len(examples):
+            held_out.update(smallest)
     return (
         [example for index, example in enumerate(examples) if index not in held_out],
         [example for index, example in enumerate(examples) if index in held_out],

@@ -193,13 +193,13 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
         if shared := count_shared(train, dev_examples):
             progress.print_message(
                 f"{dev}: {shared:,} of {len(dev_examples):,} examples for evaluation have texts that are "
-                "also in the training data, so the score is too high; remove them from one of the two"
+                "also in the training data, which raises the score; in data of your own, remove them"
             )
         return train, dev_examples
     rest, held_out = hold_out(train, settings.held_out, settings.train.seed, settings.data)
     message = f"{settings.data}: {len(held_out):,} of {len(train):,} examples held out for evaluation"
     if repeated := count_repeated(train):
-        message += f"; {repeated:,} have the text of another one, and equal texts stay together"
+        message += f"; {repeated:,} repeat the text of an earlier one, and equal texts stay together"
     progress.print_message(message)
     return rest, held_out
 

@@ -81,7 +81,7 @@ _BERT_KEYS = (
 
 # Folders that are easily given in place of a model, by a file that each has.
 _OTHER_FOLDERS = {
-    "manifest.json": "a corpus, to pre-train a model on (albertine pretrain --corpus)",
+    "manifest.json": "a corpus, on which `albertine pretrain --corpus` trains a model",
     "tokenizer.json": "a tokenizer",
 }
 
@@ -91,9 +91,11 @@ def read_config(file: Path) -> Mapping[str, Any]:
     try:
         return read_json_object(file, "get the file again")
     except OSError as error:
-        for name, description in _OTHER_FOLDERS.items():
-            if file.with_name(name).exists():
-                raise InputError(f"{file.parent}: {description}, not a model") from None
+        has_weights = any(next(file.parent.glob(pattern), None) for pattern in ("*.safetensors", "*.bin"))
+        if isinstance(error, FileNotFoundError) and not has_weights:
+            for name, description in _OTHER_FOLDERS.items():
+                if file.with_name(name).exists():
+                    raise InputError(f"{file.parent}: {description}; name a model") from None
         raise InputError(f"{file}: {error.strerror}; a checkpoint folder needs a config.json") from None
 
 

@@ -49,11 +49,13 @@ class PlateauDetector:
         if is_stuck and metrics.step in self._steps_to_check():
             return self._message()
         is_early_end = metrics.step == self.settings.train.steps < self._first_step_to_check
-        if is_early_end and metrics.losses["mlm"] > self.unigram_baseline - _MARGIN:
+        # Not the average, which contains the first losses of such a short run.
+        loss = metrics.losses["mlm"]
+        if is_early_end and not metrics.skipped and loss > self.unigram_baseline - _MARGIN:
             return (
-                f"the MLM loss of the last step ({metrics.losses['mlm']:.3f}) is still at the unigram "
-                f"baseline ({self.unigram_baseline:.3f}): in {metrics.step:,} steps, the model has learned "
-                "only token frequencies; train longer (--train.minutes or --train.steps)"
+                f"the MLM loss of the last step ({loss:.3f}) is not below the unigram baseline "
+                f"({self.unigram_baseline:.3f}): {metrics.step:,} steps are not enough to learn more than "
+                "token frequencies; train longer (--train.minutes or --train.steps)"
             )
         return None
 

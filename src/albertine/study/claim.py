@@ -107,7 +107,7 @@ class Claim:
         starts: for arms that start from the weights of another arm, with the same seed: its name.
         finetuning: how arms are fine-tuned, and scored on other stories; if it is not empty, arms that it
             does not name are fine-tuned once on each task.
-        equal_time: the arm whose time all arms train for; None if all have the same number of steps.
+        equal_time: the arm whose time all arms train for; None if each arm has its own number of steps.
         note: what a reader should know, such as how the arms stand for larger ones.
         pretrain: settings of all arms.
         scales: changes to the protocol by scale; `pretrain` and `arms` inside them are merged.

@@ -55,7 +55,7 @@ class StudyData:
 
     @property
     def test_world(self) -> Path:
-        """Folder of a little world with other stories, on which nothing is chosen, only scored."""
+        """Folder of a little world with other stories, used for scores and never for choices."""
         return self.folder / "test-world"
 
     @property

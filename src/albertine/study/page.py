@@ -11,7 +11,7 @@ from albertine.report.charts import Axes, Curve, Interval, interval_chart, line_
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.settings.schema import display_value
 from albertine.study.arm_report import ArmReport
-from albertine.study.claim import Claim, Expectation
+from albertine.study.claim import Expectation, merged
 from albertine.study.measures import find_measure
 from albertine.study.recurrence_page import recurrence_blocks
 from albertine.study.report import COSTS, ClaimReport
@@ -240,7 +240,7 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str) -> list[str]:
             f"Tasks: {', '.join(protocol.tasks)}, {protocol.examples:,} training examples of each, "
             f"{protocol.finetune_steps} steps; {protocol.dev_examples:,} examples for the score at the end."
         )
-    rows = [(arm.name, _arm_settings(report.claim, arm.name)) for arm in report.arms]
+    rows = [(arm.name, _arm_settings(report, arm.name)) for arm in report.arms]
     common = ", ".join(_flat_settings(protocol.pretrain))
     return [
         paragraphs(*facts),
@@ -249,9 +249,10 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str) -> list[str]:
     ]
 
 
-def _arm_settings(claim: Claim, arm: str) -> str:
-    """Return what is special about an arm."""
-    parts = _flat_settings(claim.arms[arm])
+def _arm_settings(report: ClaimReport, arm: str) -> str:
+    """Return what is special about an arm, at the scale of the report."""
+    claim = report.claim
+    parts = _flat_settings(merged(claim.arms[arm], report.protocol.arms.get(arm, {})))
     if arm in claim.starts:
         parts.append(f"starts from {claim.starts[arm]}")
     if arm in claim.finetuning:

@@ -58,7 +58,7 @@ STUDY_TASKS: Mapping[str, StudyTask] = {
 
 @dataclass(frozen=True)
 class FinetuningPlan:
-    """How an arm is fine-tuned on each task. Other stories choose rates and ensembles than give the score.
+    """How an arm is fine-tuned on each task. Rates and ensembles are chosen on other stories than scored.
 
     Attributes:
         start: task whose fine-tuned model all other tasks start from; None for the pre-trained model.
