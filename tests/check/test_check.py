@@ -299,7 +299,7 @@ def test_tables_without_column_names_and_with_several_text_columns(tmp_path: Pat
 
 
 @pytest.mark.parametrize("options", [{"label": "stars"}, {"text": "review"}, {"text_pair": "title"}])
-def test_columns_need_a_table(options: dict[str, str], tmp_path: Path) -> None:
+def test_columns_need_a_table(options: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text("review,stars\ngood,5\n")
     option = next(iter(options)).replace("_", "-")
     with pytest.raises(

@@ -241,4 +241,4 @@ def test_arms_have_to_fit_their_starts() -> None:
 def test_the_page_has_the_settings_of_the_scale(scale: str, steps: int) -> None:
     claim = find_claim("preset-parts")
     report = SimpleNamespace(claim=claim, protocol=find_protocol(claim, scale))
-    assert _arm_settings(report, "growing") == f"curriculum.depth = grow, train.steps = {steps}"  # type: ignore[arg-type]
+    assert _arm_settings(report, "growing") == f'curriculum.depth = "grow", train.steps = {steps}'  # type: ignore[arg-type]
