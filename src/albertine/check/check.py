@@ -126,7 +126,7 @@ def _items(
 
 
 def _check_columns(sources: Sequence[Source], settings: CheckSettings) -> None:
-    """Raise `InputError` if the settings name columns, and there is no table, also not as dev."""
+    """Raise `InputError` if the settings name columns, and there is neither a table nor a dev."""
     is_any_table = any(source.format == "hub" or is_table(source.name) for source in sources)
     if is_any_table or settings.dev is not None:
         return

@@ -21,7 +21,7 @@ class Refusals:
     def __init__(self, listener: socket.socket, log: ServerLog):
         self._listener, self._log = listener, log
         self._is_refusing = False
-        self._accepted: dict[socket.socket, float] = {}  # with the time
+        self._accepted: dict[socket.socket, float] = {}  # when each was accepted
 
     def update(self, *, is_refusing: bool) -> None:
         """Respond to connections that wait, if no worker answers; close those that have their response."""

@@ -1,6 +1,6 @@
 """The part of the training examples that is held out for evaluation; equal texts stay together.
 
-An example whose text is also in the training data measures memory, and its score is too high.
+A model may have memorized the label of a text that is also in the training data, which raises the score.
 """
 
 from collections.abc import Sequence
