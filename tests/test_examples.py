@@ -51,7 +51,7 @@ def test_compare_sharing_prints_every_scheme() -> None:
 
 
 def test_batch_prediction_keeps_order_and_converts_the_model(trained: Path, tmp_path: Path) -> None:
-    rows = "\n".join(f"{text}\t{label}" for text, label in [("it is good", "yes"), ("it is bad", "no")] * 20)
+    rows = "\n".join(f"number {number} is good\tyes\nnumber {number} is bad\tno" for number in range(20))
     (tmp_path / "rows.tsv").write_text(f"text\tlabel\n{rows}\n")
     command = [
         sys.executable,
