@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from albertine.study.summary import CLAIMS_FOLDER, ReportSummary, read_summaries
+from albertine.study.verdicts import seeds_needed_text
 
 DOCS = Path(__file__).parent.parent / "docs" / "studies"
 _HEADER = "| claim | scale | seeds | verdict | the claim in a sentence | measured on |"
@@ -57,7 +58,7 @@ def _link(one: ReportSummary) -> str:
 def _row(one: ReportSummary, measured_on: str) -> str:
     verdict: str = one.outcome
     if one.seeds_needed is not None:
-        verdict += f"; {one.seeds_needed} seeds may decide"
+        verdict += f"; {seeds_needed_text(one.seeds_needed)}"
     return f"| {_link(one)} | {one.scale} | {one.seeds} | {verdict} | {one.sentence} | {measured_on} |"
 
 

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 _QUANTILE = 0.975  # of a two-sided interval of 95%
 _POWER = 0.8  # share of studies that find a detectable difference
-MAX_SEEDS = 1000
+MAX_SEEDS = 1000  # of an estimate of the seeds that are needed
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,14 @@ def detectable_difference(deviation: float, seeds: int, margin: float = 0.0) -> 
     return max(half_width(deviation, seeds), margin) + power
 
 
-def seeds_for_half_width(deviation: float, half: float, at_least: int) -> int | None:
-    """Return the smallest number of seeds whose interval has this half width; None if it is above 1,000."""
+def seeds_to_detect(deviation: float, difference: float, at_least: int) -> int:
+    """Return the smallest number of seeds that finds a true difference in four of five studies.
+
+    It is `MAX_SEEDS + 1` if more are needed.
+    """
     numbers = range(at_least, MAX_SEEDS + 1)
-    index = bisect_left(numbers, True, key=lambda seeds: half_width(deviation, seeds) < half)
-    return numbers[index] if index < len(numbers) else None
+    is_enough = lambda seeds: detectable_difference(deviation, seeds) < difference  # noqa: E731
+    return at_least + bisect_left(numbers, True, key=is_enough)
 
 
 def student_quantile(probability: float, degrees: int) -> float:

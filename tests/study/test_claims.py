@@ -1,5 +1,6 @@
 """Claims: those of the package are valid at every scale, and wrong files are refused in one line."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -8,7 +9,7 @@ import pytest
 
 from albertine.errors import InputError
 from albertine.study.catalog import claim_names, find_claim
-from albertine.study.claim import merged, parse_claim
+from albertine.study.claim import claim_version, merged, parse_claim
 from albertine.study.page import _arm_settings
 from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names
 from albertine.study.settings import ScaleName, StudySettings
@@ -50,6 +51,20 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
     (plan,) = plan_studies([claim], tmp_path / "out", settings)
     assert plan.runs >= len(claim.arms) * (claim.seeds or (2 if scale == "smoke" else 5))
     assert plan.detectable or claim.recurrence
+
+
+def test_a_plan_knows_what_seeds_can_detect_before_any_run(tmp_path: Path) -> None:
+    (plan,) = plan_studies([find_claim("local-start")], tmp_path / "out", StudySettings(scale="minutes"))
+    (detectable,) = plan.detectable
+    assert detectable.difference == pytest.approx(0.083, abs=0.01)
+    assert not detectable.is_measured
+
+
+def test_another_scale_leaves_the_version_of_a_claim_the_same() -> None:
+    claim = find_claim("table-4")
+    without_gpu = replace(claim, scales={"evening": claim.scales["evening"]})
+    assert claim_version(claim, "minutes") == claim_version(without_gpu, "minutes")
+    assert claim_version(claim, "gpu") != claim_version(without_gpu, "gpu")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_an_undecided_claim_says_how_many_seeds_may_decide(tmp_path: Path) -> No
     (docs / "README.md").write_text(HEADER)
     write_report(tmp_path, "table-5", "undecided", 12)
     publish(tmp_path, docs, "there")
-    assert "| undecided; 12 seeds may decide |" in (docs / "README.md").read_text()
+    assert "| undecided; about 12 seeds would decide |" in (docs / "README.md").read_text()
 
 
 def test_a_page_without_the_table_is_refused() -> None:

@@ -7,10 +7,11 @@ import pytest
 import scipy.stats
 
 from albertine.paired_statistics import (
+    MAX_SEEDS,
     detectable_difference,
     half_width,
     paired_difference,
-    seeds_for_half_width,
+    seeds_to_detect,
     student_quantile,
 )
 from albertine.study.claim import Expectation
@@ -46,11 +47,11 @@ def test_intervals_contain_the_mean_as_often_as_they_should() -> None:
     assert np.mean(abs(samples.mean(1) - 3.0) <= halves) == pytest.approx(0.95, abs=0.01)
 
 
-def test_number_of_seeds_for_a_width() -> None:
-    seeds = seeds_for_half_width(1.0, 0.5, 5)
-    assert seeds is not None
-    assert half_width(1.0, seeds) < 0.5 <= half_width(1.0, seeds - 1)
-    assert seeds_for_half_width(1.0, 1e-6, 5) is None
+def test_number_of_seeds_that_find_a_difference() -> None:
+    seeds = seeds_to_detect(1.0, 0.5, 5)
+    assert detectable_difference(1.0, seeds) < 0.5 <= detectable_difference(1.0, seeds - 1)
+    assert seeds_to_detect(1.0, 100.0, 5) == 5
+    assert seeds_to_detect(1.0, 1e-6, 5) == MAX_SEEDS + 1
 
 
 @pytest.mark.parametrize("seeds", [5, 10, 30])

@@ -306,6 +306,27 @@ def test_a_failed_run_is_a_result(
     assert "the loss is not finite" in (tmp_path / "studies" / "claims" / "order.smoke.html").read_text()
 
 
+def test_a_fine_tuning_that_fails_is_a_result(
+    studied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(studied, tmp_path, dirs_exist_ok=True)
+    for result in tmp_path.glob("studies/runs/*/results/sst-2-*.json"):
+        result.unlink()
+
+    def diverge(*_: object) -> float:
+        raise Diverged("the loss is not finite")
+
+    monkeypatch.setattr(study_run, "finetuned_score", diverge)
+    monkeypatch.setattr("albertine.study.execution.run_in_parallel", _run_here)
+    assert run_command(app, _words(tmp_path, "--quiet")) == 0
+    arm = _report(tmp_path)["arms"][0]
+    assert arm["failures"]["0"] == "fine-tuning on sst-2: the loss is not finite"
+    assert arm["values"]["average"] == [None, None]
+    assert arm["values"]["sop_accuracy"][0] >= 0
+    monkeypatch.setattr(study_run, "finetuned_score", None)  # a failed fine-tuning is not repeated
+    assert run_command(app, _words(tmp_path, "--quiet")) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -3,7 +3,7 @@
 import pytest
 
 from albertine.study.claim import Expectation
-from albertine.study.verdicts import Outcome, combined_outcome, judge
+from albertine.study.verdicts import Outcome, combined_outcome, judge, seeds_needed_text
 
 _ZEROS = [0.0] * 5
 _NARROW, _WIDE = [-0.1, 0.1, 0.0, -0.1, 0.1], [-4.0, 4.0, 0.0, -4.0, 4.0]
@@ -58,6 +58,15 @@ def test_number_of_seeds_that_would_decide() -> None:
     repeated = (values * needed)[:needed]
     assert needed > 5
     assert judge(expectation, repeated, [0.0] * needed).outcome == "confirmed"
+    assert seeds_needed_text(needed) == f"about {needed} seeds would decide"
+
+
+def test_more_seeds_than_can_be_run() -> None:
+    needed = judge(
+        Expectation("sop_accuracy", "a", "b", 1.0), [1.79 + one for one in _WIDE], _ZEROS
+    ).seeds_needed
+    assert needed == 1_001
+    assert seeds_needed_text(needed) == "more than 1,000 seeds would decide"
 
 
 def test_arms_that_failed() -> None:

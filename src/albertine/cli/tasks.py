@@ -1,4 +1,4 @@
-"""Commands that fine-tune a model on a task, evaluate it, embed texts with it, and serve it."""
+"""Commands that fine-tune a model on a task, evaluate it, predict and embed with it, and serve it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -93,7 +93,8 @@ def predict(
     Example: albertine predict judge --data new.csv --out answers.csv
 
     Args:
-        model: A fine-tuned run, a checkpoint (also of transformers), an ensemble, a URL, or a hub name.
+        model: A fine-tuned run, a checkpoint (also of transformers), an ensemble, a URL of one, or a hub
+            name.
         out: A .jsonl, .csv or .tsv file, a folder for GLUE, or .json for SQuAD, or a URL; default: JSON on
             standard output.
     """
@@ -122,7 +123,7 @@ def embed(
 
     Args:
         model: A run, a folder of a checkpoint (also of transformers, sentence-transformers) or of an export
-            with --task embed, or a hub name.
+            with --task embed, a URL of one, or a hub name.
         out: A new .npy or .jsonl file, or its URL; default: JSON lines on standard output.
     """
     from albertine.inference.embed import embed as embed_file

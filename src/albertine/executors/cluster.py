@@ -15,7 +15,7 @@ def open_cluster(name: ClusterName | None, max_jobs: int = 0) -> Iterator[Execut
 
     Args:
         name: kind of the cluster; None for this machine alone.
-        max_jobs: how many jobs may run at a time; 0 for as many as the cluster has cores.
+        max_jobs: how many jobs may run at a time; 0 for as many as its cores and GPUs allow.
     """
     if name is None:
         yield None

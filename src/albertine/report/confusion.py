@@ -33,11 +33,11 @@ def confusion_html(classes: Sequence[str], counts: Counts, unit: str) -> str:
     if len(classes) < 2:
         return ""
     explanation = (
-        f"A row has the {unit} of one right answer, a column those of one prediction; right predictions are "
-        "on the diagonal. The percentages of a row add up to 100."
+        f"Rows are labels, columns are predictions, counted in {unit}; right predictions are on the "
+        "diagonal. Percentages are of the row."
     )
     names, merged = _merge_rare_classes(classes, counts)
-    return paragraphs(explanation, *_worst_confusion(classes, counts)) + _table(names, merged)
+    return paragraphs(explanation, *_most_common_confusion(classes, counts)) + _table(names, merged)
 
 
 def _merge_rare_classes(classes: Sequence[str], counts: Counts) -> tuple[list[str], Counts]:
@@ -54,7 +54,7 @@ def _merge_rare_classes(classes: Sequence[str], counts: Counts) -> tuple[list[st
     return [*names, f"{len(classes) - len(kept):,} others"], merged
 
 
-def _worst_confusion(classes: Sequence[str], counts: Counts) -> list[str]:
+def _most_common_confusion(classes: Sequence[str], counts: Counts) -> list[str]:
     """Return a sentence on the most common confusion; none if there is no wrong prediction."""
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
@@ -76,7 +76,7 @@ def _table(names: Sequence[str], counts: Counts) -> str:
         for row, name in enumerate(names)
     )
     return (
-        '<div class="wide"><table class="confusion"><caption>right answers in rows, predictions in columns'
+        '<div class="wide"><table class="confusion"><caption>labels in rows, predictions in columns'
         f"</caption><thead><tr><td></td>{header}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 

@@ -166,9 +166,14 @@ def _summary(settings: PretrainSettings, metrics: Sequence[MetricsLine]) -> str:
     progress_note = "" if last_step >= train.steps else f" Step {last_step:,} of {train.steps:,}."
     return (
         f"A pre-training run: {model.layers} layers of width {model.hidden_size} "
-        f"({architecture_name(model)}), objective {settings.objective.pair}, "
+        f"({architecture_name(model)}), {_objective_text(settings)}, "
         f"{train.optimizer} at {train.lr:g}, {train.batch_tokens:,} tokens per step.{progress_note}"
     )
+
+
+def _objective_text(settings: PretrainSettings) -> str:
+    names = {"sop": "masked tokens and segment order", "nsp": "masked tokens and next segment"}
+    return f"trained on {names.get(settings.objective.pair, 'masked tokens')}"
 
 
 def _event_table(metrics: Sequence[MetricsLine]) -> str:

@@ -212,7 +212,7 @@ def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None
 
 
 def has_type(hint: Any, value: object) -> bool:
-    """Return whether a value has exactly this type; an int is also accepted as a float."""
+    """Return whether a value fits a type; a bool is not a number, and an int is also a float."""
     if hint is None or hint is type(None):
         return value is None
     if get_origin(hint) is Literal:

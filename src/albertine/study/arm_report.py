@@ -17,7 +17,7 @@ class ArmReport:
         name: name of the arm.
         runs: its runs, one for each seed.
         values: numbers of each run by measure, in the unit of pages; None where the run failed.
-        failures: seeds whose run failed, with the reason.
+        failures: seeds whose training or fine-tuning failed, with the reason.
     """
 
     name: str

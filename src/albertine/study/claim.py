@@ -256,9 +256,10 @@ def _check_finetuning(claim: Claim) -> None:
             )
 
 
-def claim_version(claim: Claim) -> str:
-    """Return a checksum of the content of a claim."""
-    values = {**asdict(claim), "file": None}
+def claim_version(claim: Claim, scale: str) -> str:
+    """Return a checksum of what a claim says at a scale; changes to other scales leave it the same."""
+    at_scale = claim.scales.get(scale, {})
+    values = {**asdict(claim), "file": None, "only_scales": None, "scales": {scale: at_scale}}
     for plan in values["finetuning"].values():
         if plan["rates"] == (1.0,):  # claims of earlier versions have none; their reports stay valid
             del plan["rates"]

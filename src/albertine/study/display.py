@@ -8,10 +8,9 @@ from rich.markup import escape
 
 from albertine import progress
 from albertine.progress import format_duration, format_flops
-from albertine.study.claim import Expectation
 from albertine.study.measures import find_measure
 from albertine.study.page import outcome_sentence, verdict_row
-from albertine.study.plan import StudyPlan
+from albertine.study.plan import DetectableDifference, StudyPlan
 from albertine.study.report import ClaimReport
 from albertine.study.summary import list_rows
 from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT
@@ -48,8 +47,8 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
         )
         if plan.claim.recurrence is not None:
             console.print("    recurrence exponent: its interval follows from the arms", highlight=False)
-        for expectation, difference in plan.detectable:
-            line = f"{expectation.text}: can detect {_detectable_text(plan, expectation, difference)}"
+        for one in plan.detectable:
+            line = f"{one.expectation.text}: can detect {_detectable_text(plan.seeds, one)}"
             console.print(f"    {escape(line)}", highlight=False)
 
 
@@ -57,14 +56,15 @@ def _finetuning_text(plan: StudyPlan) -> str:
     return f" and {plan.finetuning_steps:,} steps of fine-tuning" if plan.finetuning_steps else ""
 
 
-def _detectable_text(plan: StudyPlan, expectation: Expectation, difference: float | None) -> str:
+def _detectable_text(seeds: int, one: DetectableDifference) -> str:
     """Return which difference the seeds can detect, or how it will follow from the first two seeds."""
-    if plan.seeds < MIN_SEEDS_FOR_VERDICT:
-        return f"nothing with {plan.seeds} seeds; a verdict needs {MIN_SEEDS_FOR_VERDICT}"
-    kind = "a difference" if expectation.relation == "better" else "a distance from the margin"
-    if difference is None:
+    if seeds < MIN_SEEDS_FOR_VERDICT:
+        return f"nothing with {seeds} seeds; a verdict needs {MIN_SEEDS_FOR_VERDICT}"
+    kind = "a difference" if one.expectation.relation == "better" else "a distance from the margin"
+    if one.difference is None:
         return f"{kind} that depends on how the seeds vary; finish two of them to see it"
-    return f"{kind} of {find_measure(expectation.measure).text(difference)}"
+    basis = "" if one.is_measured else ", if seeds vary as in the published studies"
+    return f"{kind} of {find_measure(one.expectation.measure).text(one.difference)}{basis}"
 
 
 def _plan_json(plan: StudyPlan) -> dict[str, object]:
@@ -77,7 +77,8 @@ def _plan_json(plan: StudyPlan) -> dict[str, object]:
         "finetuning_steps": plan.finetuning_steps,
         "is_measured": plan.is_measured,
         "detectable": [
-            {**asdict(expectation), "difference": difference} for expectation, difference in plan.detectable
+            {**asdict(one.expectation), "difference": one.difference, "is_measured": one.is_measured}
+            for one in plan.detectable
         ],
     }
 

@@ -1,4 +1,4 @@
-"""Runs the jobs of a study: side by side where that is faster, otherwise one after another."""
+"""Runs the jobs of a study: in parallel on this machine, on a cluster, or one after another."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -55,5 +55,5 @@ def _call(job: Job) -> None:
 
 
 def are_parallel(widest: int) -> bool:
-    """Return whether jobs run side by side."""
+    """Return whether jobs run in parallel on this machine."""
     return is_faster_in_parallel(choose_device("auto"), widest)

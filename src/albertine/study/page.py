@@ -15,7 +15,7 @@ from albertine.study.claim import Expectation, merged
 from albertine.study.measures import find_measure
 from albertine.study.recurrence_page import recurrence_blocks
 from albertine.study.report import COSTS, ClaimReport
-from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict
+from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict, seeds_needed_text
 from albertine.train.metrics_log import HELD_OUT_PREFIX, METRICS_FILE, CurvePoint, metric_curve, read_metrics
 
 OUTCOME_TEXTS = {
@@ -59,7 +59,7 @@ def outcome_sentence(report: ClaimReport) -> str:
     """Return the verdict in a sentence or two."""
     text = f"{report.claim.source}. {OUTCOME_TEXTS[report.outcome]}"
     if report.outcome == "undecided" and report.seeds_needed is not None:
-        text += f" {report.seeds_needed} seeds would decide, if they vary as these do."
+        text += f" {seeds_needed_text(report.seeds_needed).capitalize()}."
     return text
 
 
@@ -67,7 +67,7 @@ def _key_figures(report: ClaimReport) -> list[tuple[str, str]]:
     def total(measure: str) -> float:
         runs = [run for arm in report.arms for run in arm.runs]
         own = sum(value or 0.0 for arm in report.arms for value in arm.values[measure])
-        twice = sum(run.cost_of_start(measure) for run in runs if run.failure is None)
+        twice = sum(run.cost_of_start(measure) for run in runs if run.training_failure is None)
         return own - twice * find_measure(measure).factor
 
     return [
@@ -115,8 +115,9 @@ def _verdict_blocks(report: ClaimReport) -> list[str]:
         "the smallest difference that matters. Above and below are confirmed if the interval excludes 0 and "
         "the mean reaches the margin, and contradicted if the whole interval is below the margin. Equal, "
         "and not worse, are confirmed if the interval excludes larger differences, and contradicted if it "
-        f"has only such. With fewer than {MIN_SEEDS_FOR_VERDICT} seeds nothing is decided. The number of "
-        "expectations is not corrected for, and the held-out samples are the same for all seeds."
+        f"has only such. With fewer than {MIN_SEEDS_FOR_VERDICT} seeds nothing is decided. The seeds that "
+        "would decide do so in four of five studies, if the true mean and deviation are those found here. "
+        "The number of expectations is not corrected for, and all seeds have the same held-out samples."
     )
     blocks = [paragraphs(explanation), html_table(header, rows, wrap_last_column=True)]
     intervals = [one for one in map(_interval, report.verdicts) if one is not None]
@@ -135,7 +136,7 @@ def verdict_row(verdict: Verdict) -> tuple[str, str, str, str, str]:
             interval = f"{difference.low:+.{measure.digits}f} to {difference.high:+.{measure.digits}f}"
     reason = verdict.reason
     if verdict.seeds_needed is not None:
-        reason += f"; {verdict.seeds_needed} seeds would decide"
+        reason += f"; {seeds_needed_text(verdict.seeds_needed)}"
     return verdict.expectation.text, mean, interval, verdict.outcome, reason
 
 
@@ -215,7 +216,7 @@ def mean_curve(arm: ArmReport, key: str) -> list[CurvePoint]:
     """
     curves = []
     for run in arm.runs:
-        if run.failure is None and (run.model / METRICS_FILE).exists():
+        if run.training_failure is None and (run.model / METRICS_FILE).exists():
             lines = read_metrics(run.model)
             before = run.cost_of_start(key)
             position = {step: before + value for step, value in metric_curve(lines, key)}

@@ -11,6 +11,7 @@ from albertine.device import choose_device, choose_precision, peak_flops
 from albertine.paired_statistics import detectable_difference
 from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
+from albertine.study.protocol import Protocol
 from albertine.study.report import ClaimReport, measures_of
 from albertine.study.run_progress import remaining_finetuning_steps
 from albertine.study.study_run import StudyRun
@@ -20,6 +21,23 @@ from albertine.train.parallel_runs import worker_count
 # Fraction of the throughput of matrix products that training reaches; used before any run has finished.
 _EFFICIENCY = 0.4
 _PRODUCT_SIZE, _PRODUCTS = 512, 8
+
+
+@dataclass(frozen=True)
+class DetectableDifference:
+    """The smallest true difference that a study finds with a probability of 80%.
+
+    Attributes:
+        expectation: the expectation.
+        difference: the difference, in the unit of pages. For `equal` and `not worse` it is the distance from
+            the margin. None with fewer than five seeds, or if no deviation is known.
+        is_measured: whether the deviation over seeds is that of finished runs; otherwise it is the one that
+            is typical of the scale.
+    """
+
+    expectation: Expectation
+    difference: float | None
+    is_measured: bool
 
 
 @dataclass(frozen=True)
@@ -35,8 +53,7 @@ class StudyPlan:
         finetuning_steps: remaining steps of fine-tuning, whose time is not estimated.
         is_measured: whether the time follows from the speed of finished runs.
         seeds: number of seeds.
-        detectable: for each expectation, the difference that the seeds can detect, in the unit of pages, if
-            they vary as the finished ones; None with fewer than two of these, or fewer than five seeds.
+        detectable: for each expectation, the difference that the seeds can detect.
     """
 
     claim: Claim
@@ -47,7 +64,7 @@ class StudyPlan:
     finetuning_steps: int
     is_measured: bool
     seeds: int
-    detectable: Sequence[tuple[Expectation, float | None]]
+    detectable: Sequence[DetectableDifference]
 
 
 def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: ClaimReport) -> StudyPlan:
@@ -84,20 +101,22 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
         finetuning_steps=sum(remaining_finetuning_steps(run, measures) for run in remaining),
         is_measured=bool(rates),
         seeds=seeds,
-        detectable=[(one.expectation, _detectable(one, seeds)) for one in report.verdicts],
+        detectable=[_detectable(one, report.protocol) for one in report.verdicts],
     )
 
 
-def _detectable(verdict: Verdict, seeds: int) -> float | None:
-    """Return the true difference that a study with this many seeds detects with a probability of 80%.
-
-    Of an expectation of equality, or of being not worse, it is the distance from the margin.
-    """
-    difference, expectation = verdict.difference, verdict.expectation
-    if difference is None or difference.seeds < 2 or seeds < MIN_SEEDS_FOR_VERDICT:
-        return None
+def _detectable(verdict: Verdict, protocol: Protocol) -> DetectableDifference:
+    """Return the difference that the seeds of a protocol detect, from finished seeds or from typical ones."""
+    found, expectation = verdict.difference, verdict.expectation
+    is_measured = found is not None and found.seeds >= 2
+    deviation = (
+        found.deviation if found is not None and is_measured else protocol.deviations.get(expectation.measure)
+    )
+    if deviation is None or protocol.seeds < MIN_SEEDS_FOR_VERDICT:
+        return DetectableDifference(expectation, None, is_measured)
     margin = expectation.margin if expectation.relation == "better" else 0.0
-    return detectable_difference(difference.deviation, seeds, margin)
+    difference = detectable_difference(deviation, protocol.seeds, margin)
+    return DetectableDifference(expectation, difference, is_measured)
 
 
 def _rates(values: Mapping[str, Sequence[float | None]]) -> list[float]:

@@ -54,6 +54,7 @@ class Protocol:
         finetune_steps: steps of fine-tuning.
         pretrain: settings of `albertine pretrain`.
         arms: settings of single arms in addition, by arm.
+        deviations: typical standard deviation of a difference over seeds, by measure, in the unit of pages.
     """
 
     purpose: str
@@ -68,6 +69,7 @@ class Protocol:
     finetune_steps: int = 0
     pretrain: dict[str, Any] = field(default_factory=dict)
     arms: dict[str, Any] = field(default_factory=dict)
+    deviations: dict[str, float] = field(default_factory=dict)
 
 
 @cache

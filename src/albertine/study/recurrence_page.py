@@ -20,10 +20,10 @@ def recurrence_blocks(report: RecurrenceReport | None) -> list[str]:
         "The loss is fitted by E + A / (N r^phi)^alpha + B / D^beta: N parameters of all layers, without "
         "embeddings, r repetitions of each layer, D training tokens; N and D are in millions. With phi = 0, "
         "repetitions of a layer are worth nothing; with phi = 1, as much as layers with weights of their "
-        "own. This takes a wider layer and one more layer for the same if they have as many parameters. The "
-        "form with separate exponents does not: its middle term is A / (W^alpha (L r^phi)^gamma), with L "
-        "layers of W parameters. A verdict needs both forms to agree. The other rows are the first form "
-        "fitted to the logarithm of the loss, with E = 0, and without the runs with the most repetitions. "
+        "own. In this form only the number of parameters counts, in wider layers or in more layers. The form "
+        "with separate exponents distinguishes them: its middle term is A / (W^alpha (L r^phi)^gamma), with "
+        "L layers of W parameters. A verdict needs both forms to agree. The other rows vary the first form: "
+        "one divides each error by the loss, one has E = 0, and one omits the arms with most repetitions. "
         "Intervals are those of a bootstrap over the arms."
     )
     header = ("form", "phi", "95% interval", "alpha", "gamma", "beta", "E", "error")

@@ -117,7 +117,7 @@ def make_report(
             measure: [one[measure] * MEASURES[measure].factor if measure in one else None for one in measured]
             for measure in measures
         }
-        failures = {run.seed: run.failure for run in arm_runs if run.failure is not None}
+        failures = {run.seed: reason for run in arm_runs if (reason := run.failure(measures)) is not None}
         arms.append(ArmReport(name, tuple(arm_runs), values, failures))
     by_name = {arm.name: arm for arm in arms}
 

@@ -28,7 +28,7 @@ class PartResult:
 
     Attributes:
         values: numbers by measure; None where the text gives none.
-        failure: why the training failed; None if it did not.
+        failure: why the training or fine-tuning failed; None if it did not.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)

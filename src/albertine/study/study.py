@@ -144,7 +144,7 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
         if settings.text is not None and data.text is None:
             progress.print_message(f"{claim.name}: its tasks are about the little world; --text is not used")
         at_scale = claim_at(claim, settings.scale, has_tasks=bool(protocol.tasks))
-        planned.append(ClaimRuns(at_scale, settings, protocol, data, claim_version(claim)))
+        planned.append(ClaimRuns(at_scale, settings, protocol, data, claim_version(claim, settings.scale)))
     return planned
 
 

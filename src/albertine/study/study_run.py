@@ -152,18 +152,27 @@ class StudyRun:
         return StoredResults(self.folder / RESULTS_FOLDER)
 
     @property
-    def failure(self) -> str | None:
-        """Why the run failed; None if it did not, or has not been run."""
-        if self.start is not None and self.start.failure is not None:
+    def training_failure(self) -> str | None:
+        """Why the training failed; None if it did not, or has not been run."""
+        if self.start is not None and self.start.training_failure is not None:
             return f"{self.start.name}, the run that it starts from, has failed"
         training = self._training.result(self._results)
         return None if training is None else training.failure
+
+    def failure(self, measures: Collection[str]) -> str | None:
+        """Return why a measure cannot be had: the training or a fine-tuning failed; None if none did."""
+        if self.training_failure is not None:
+            return self.training_failure
+        results = (part.result(self._results) for part in self._parts(measures))
+        return next((result.failure for result in results if result and result.failure), None)
 
     @property
     def is_trained(self) -> bool:
         """Whether it and the run that it starts from are trained, or one of them has failed."""
         has_start = self.start is None or self.start.is_trained
-        return self.failure is not None or (has_start and self._training.result(self._results) is not None)
+        return self.training_failure is not None or (
+            has_start and self._training.result(self._results) is not None
+        )
 
     @property
     def _training(self) -> RunPart:
@@ -208,13 +217,13 @@ class StudyRun:
         return [] if self.finetuning is None else models_of_start(self._plan_folder)
 
     def is_finished(self, measures: Collection[str]) -> bool:
-        """Return whether all measures are stored, or the run has failed."""
-        if self.failure is not None:
+        """Return whether the results of all measures are stored, or the training has failed."""
+        if self.training_failure is not None:
             return True
         return self.is_trained and all(part.result(self._results) for part in self._parts(measures))
 
     def compute(self, measures: Collection[str]) -> None:
-        """Train and evaluate what is not stored yet. A failed run is a result."""
+        """Train and evaluate what is not stored yet. A training or fine-tuning that fails is a result."""
         if self.is_finished(measures):
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -227,7 +236,8 @@ class StudyRun:
                     f"{self.name}: the result {part.name} lacks a number, or is damaged; it is computed again"
                 )
                 self._results.remove(part.name)
-            if self._results.get_as(PartResult, part.name, part.compute).failure is not None:
+            self._results.get_as(PartResult, part.name, part.compute)
+            if self.training_failure is not None:
                 break
         # They are large, and the finished model and the scores are kept.
         shutil.rmtree(self.model / CHECKPOINTS_FOLDER, ignore_errors=True)
@@ -235,11 +245,12 @@ class StudyRun:
             shutil.rmtree(self._plan_folder, ignore_errors=True)
 
     def stored_measures(self, measures: Collection[str]) -> dict[str, float]:
-        """Return measures by name; none if the run has failed or is not finished.
+        """Return measures by name; none if the training has failed or the run is not finished.
 
-        The average is that of all tasks. Costs of the training include those of the runs it starts from.
+        A task whose fine-tuning has failed has none. The average is that of all tasks. Costs of the training
+        include those of the runs it starts from.
         """
-        if self.failure is not None or not self.is_finished(measures):
+        if self.training_failure is not None or not self.is_finished(measures):
             return {}
         values: dict[str, float | None] = {}
         for part in self._parts(measures):
@@ -283,12 +294,18 @@ class StudyRun:
         return layer_measures(self.model, self.data.corpus)
 
     def _finetune_and_score(self, task: str) -> PartResult:
+        try:
+            return PartResult({task: self._task_score(task)})
+        except Diverged as error:
+            return PartResult(failure=f"fine-tuning on {task}: {error}")
+
+    def _task_score(self, task: str) -> float:
         world, steps = self.data.world, self.protocol.finetune_steps
         if self.finetuning is not None:
             worlds = world, self.data.test_world
             runner = PlanRunner(self.finetuning, worlds, self._plan_folder, steps, self.seed)
-            return PartResult({task: runner.score(self.model, task)})
+            return runner.score(self.model, task)
         [out] = self.models_of_task(task)
         score = finetuned_score(self.model, world, out, task, steps, self.seed)
         shutil.rmtree(out, ignore_errors=True)  # the score is enough
-        return PartResult({task: score})
+        return score

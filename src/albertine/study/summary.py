@@ -9,7 +9,7 @@ from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.report.page import Page, Section, html_table
 from albertine.study.catalog import claim_names, find_claim
-from albertine.study.claim import claim_version
+from albertine.study.claim import Claim, claim_version
 from albertine.study.verdicts import Outcome
 
 CLAIMS_FOLDER = "claims"
@@ -71,20 +71,19 @@ def list_rows(out: Path) -> list[tuple[str, str, str, str]]:
     rows = []
     for name in claim_names():
         claim = find_claim(name)
-        verdict = _verdict_text(summaries, name, claim_version(claim))
-        rows.append((name, claim.source, claim.claim, verdict))
+        rows.append((name, claim.source, claim.claim, _verdict_text(summaries, name, claim)))
     others = {one.claim: one for one in summaries if one.claim not in claim_names()}
     rows += [(name, one.source, one.sentence, _verdict_text(summaries, name)) for name, one in others.items()]
     return rows
 
 
-def _verdict_text(summaries: list[ReportSummary], name: str, version: str | None = None) -> str:
-    """Return the verdicts on a claim; with the version of the claim, also whether it was another one."""
+def _verdict_text(summaries: list[ReportSummary], name: str, claim: Claim | None = None) -> str:
+    """Return the verdicts on a claim; if the claim is given, also whether another version was tested."""
     texts = []
     for one in summaries:
         if one.claim == name:
             details = [one.scale, f"{one.seeds} seeds", *([one.text] if one.text else [])]
-            if version not in (None, one.version):
+            if claim is not None and claim_version(claim, one.scale) != one.version:
                 details.append("of another version of the claim")
             texts.append(f"{one.outcome} ({', '.join(details)})")
     return "; ".join(texts) or "not tested"

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.paired_statistics import (
+    MAX_SEEDS,
     PairedDifference,
     paired_difference,
-    seeds_for_half_width,
+    seeds_to_detect,
 )
 from albertine.study.claim import Expectation
 from albertine.study.measures import find_measure
@@ -27,8 +28,8 @@ class Verdict:
         difference: by how much `arm` is better than `than`, in the unit of pages; None without seeds that
             both arms have finished.
         reason: why, in a few words.
-        seeds_needed: number of seeds that would decide; None if the outcome is decided, if there is no
-            deviation to estimate it from, or if it is above `MAX_SEEDS`.
+        seeds_needed: number of seeds that would decide in four of five studies, at most `MAX_SEEDS + 1`;
+            None if the outcome is decided, or if there is no deviation to estimate it from.
     """
 
     expectation: Expectation
@@ -82,18 +83,27 @@ def _decide(expectation: Expectation, difference: PairedDifference) -> tuple[Out
 
 
 def _seeds_needed(expectation: Expectation, difference: PairedDifference) -> int | None:
-    """Return how many seeds would decide if mean and deviation stayed as they are; None if unknown."""
+    """Return how many seeds would decide in four of five studies; None if unknown.
+
+    The mean and the deviation so far are taken for the true ones.
+    """
     if math.isnan(difference.deviation):
         return None
     mean, margin = difference.mean, expectation.margin
     if expectation.relation == "equal":
-        half = abs(margin - abs(mean))
+        distance = abs(margin - abs(mean))
     elif expectation.relation == "not worse":
-        half = abs(mean + margin)
+        distance = abs(mean + margin)
     else:
-        half = mean if mean >= margin else margin - mean
+        distance = mean if mean >= margin else margin - mean
     at_least = max(MIN_SEEDS_FOR_VERDICT, difference.seeds)
-    return seeds_for_half_width(difference.deviation, half, at_least)
+    return seeds_to_detect(difference.deviation, distance, at_least)
+
+
+def seeds_needed_text(seeds: int) -> str:
+    """Return the number of seeds that would decide, in words."""
+    number = f"more than {MAX_SEEDS:,}" if seeds > MAX_SEEDS else f"about {seeds:,}"
+    return f"{number} seeds would decide"
 
 
 def combined_outcome(outcomes: Collection[Outcome]) -> Outcome:

@@ -1,8 +1,8 @@
-"""Training runs in parallel, one process each.
+"""Training runs in parallel worker processes.
 
 Narrow models are no faster on several cores, and on a GPU one run waits for Python most of the time.
 
-The processes print nothing; their combined progress is read from their metrics logs.
+The processes print nothing. The progress line counts finished steps, by default from the metrics logs.
 """
 
 import os
@@ -26,12 +26,12 @@ StepCounter = Callable[[Path], int]
 
 
 def is_faster_in_parallel(device: torch.device, hidden_size: int) -> bool:
-    """Return whether runs of models of a width are faster side by side than one after another."""
+    """Return whether runs of models of a width are faster in parallel than one after another."""
     return device.type in ("cpu", "cuda") and hidden_size < _MIN_WIDTH_FOR_WHOLE_DEVICE
 
 
 def worker_count(runs: int, device: torch.device) -> int:
-    """Return how many of some runs are side by side at a time."""
+    """Return the number of worker processes for a number of runs."""
     workers = min(runs, os.cpu_count() or 1, _MAX_WORKERS)
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory
@@ -60,8 +60,8 @@ def run_in_parallel(
     if not runs:
         return []
     assert executor is None or device.type == "cpu"  # a cluster assigns whole GPUs: see `run_on_cluster`
-    # The same for any number of runs: sums, and so the weights, depend on the number of threads, and on the
-    # size of micro-batches, which follows from the memory.
+    # The threads and the memory of a worker must not depend on the number of runs: the weights depend on the
+    # number of threads, and on the size of micro-batches, which follows from the memory.
     threads = max(1, (os.cpu_count() or 1) // _MAX_WORKERS)
     most_workers = worker_count(_MAX_WORKERS, device)
     is_gpu_shared = device.type == "cuda" and most_workers > 1

@@ -15,6 +15,7 @@ a detail; both occur only in stories.
 | `{place@}`, `{place>}`, `{place-}` | at the mill; to the mill; from the mill |
 | `{number} {goods}` | six eggs, one egg |
 | `{goods.them}` | the eggs; "them" at a repeated mention |
+| `{goods.many}`, `{thing.place}` | only in questions: the plural; the place of a thing |
 | `{a trade}`, `{manner}` | a baker; an adverb |
 | `[thing.breaks]`, `[chore]`, `[action]` | the verb in a field |
 | `[be:number]` | a verb that agrees with a number |

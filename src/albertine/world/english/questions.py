@@ -1,8 +1,8 @@
 """The wordings of questions: for each event type and answer field, several wordings of one question.
 
-All wordings of a question ask for the same, so any two of them are duplicates. The slots
-are those of `forms.py`; the answer field, for which a question asks, has none. A question
-names enough of the other fields to have only one answer.
+All wordings of a question ask for the same, so any two of them are duplicates. The slots are
+those of the table in `forms.py`. A wording does not name the answer, and `tasks/queries.py` keeps
+only questions that have one answer in the story.
 """
 
 from albertine.world import events as e
