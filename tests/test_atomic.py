@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from albertine.atomic import atomic_file, atomic_folder, is_unused, refuse_existing_file, remove_path
+from albertine.atomic import (
+    atomic_file,
+    atomic_folder,
+    folder_in_use,
+    is_unused,
+    refuse_existing_file,
+    remove_path,
+)
 from albertine.errors import InputError
 
 
@@ -175,6 +182,27 @@ def test_a_symbolic_link_is_removed_and_its_target_stays(tmp_path: Path) -> None
     with atomic_file(tmp_path / "made") as partial:
         partial.write_text("x")
     assert {path.name for path in tmp_path.iterdir()} == {"made", "target"}
+
+
+def test_writes_in_a_folder_in_use_do_not_read_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[Path] = []
+
+    def recorded(folder: Path, _name: str) -> list[Path]:
+        searched.append(folder)
+        return []
+
+    monkeypatch.setattr("albertine.atomic.partial_paths", recorded)
+    with folder_in_use(tmp_path):
+        for number in range(3):
+            with atomic_file(tmp_path / f"{number}.txt") as partial:
+                partial.write_text("x")
+    assert not searched
+    with atomic_file(tmp_path / "3.txt") as partial:
+        partial.write_text("x")
+    assert searched == [tmp_path]
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_folder_with_only_partials_is_unused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ leaves the previous content in place.
 
 A killed process cannot remove its partial files. The next process that writes the same file or
 folder removes them, unless another process is writing in the same parent folder: while a process
-writes, it holds a shared lock on that folder.
+writes, it holds a shared lock on that folder (`folder_in_use`).
 """
 
 import errno
@@ -55,7 +55,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 def partial_folder(path: Path) -> Iterator[Path]:
     """Yield a new temporary folder beside a path; it is removed when the block ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _folder_in_use(path):
+    with folder_in_use(path.parent, path.name):
         partial = _partial_path(path)
         try:  # an interruption may also come just after the folder is made
             _make_partial_folder(partial, path)
@@ -86,7 +86,7 @@ def _make_partial_folder(partial: Path, path: Path) -> None:
 @contextmanager
 def atomic_file(file: Path) -> Iterator[Path]:
     """Yield a temporary path to write; it is renamed to `file` when the block ends without an error."""
-    with _folder_in_use(file):
+    with folder_in_use(file.parent, file.name):
         partial = _partial_path(file)
         try:
             yield partial
@@ -111,21 +111,28 @@ def _name_final_path(error: OSError, partial: Path, path: Path) -> None:
 
 
 @contextmanager
-def _folder_in_use(path: Path) -> Iterator[None]:
-    """Hold a shared lock on the folder of a path; first remove old partial files of the path, if it is free.
+def folder_in_use(folder: Path, remove_partials_of: str | None = None) -> Iterator[None]:
+    """Hold a shared lock on a folder, so that writes in it do not remove old partial files.
 
-    Where folders cannot be locked, as on some network file systems, leftovers stay.
+    A process that writes many files into one folder holds it all the time, because otherwise each write
+    reads the names of all files. Where folders cannot be locked, as on some network file systems, old
+    partial files stay.
+
+    Args:
+        folder: the folder.
+        remove_partials_of: name of a file whose old partial files are removed first, if the folder is free.
     """
     try:
-        descriptor = os.open(path.parent, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
     except OSError:  # the write that follows reports it, with the name of the file
         yield
         return
     try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for leftover in partial_paths(path.parent, path.name):
-                remove_path(leftover)
+        if remove_partials_of is not None:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for leftover in partial_paths(folder, remove_partials_of):
+                    remove_path(leftover)
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits only while another process removes leftovers
         yield

@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.atomic import atomic_file, atomic_folder, is_unused, partial_paths, remove_path, sync_to_disk
+from albertine.atomic import (
+    atomic_file,
+    atomic_folder,
+    folder_in_use,
+    is_unused,
+    partial_paths,
+    remove_path,
+    sync_to_disk,
+)
 from albertine.checksums import file_checksum
 from albertine.corpus.checked_json import read_checked_json, write_checked_json
 from albertine.corpus.encode_jobs import JOB_BYTES
@@ -52,7 +60,8 @@ def locked_build_folder(out: Path) -> Iterator[Path]:
     with file_lock(work / _LOCK, _busy_message(out)):
         _remove_leftovers(out, work)
         try:
-            yield work
+            with folder_in_use(out), folder_in_use(work):  # they get very many files
+                yield work
         except (InputError, OSError) as error:
             parts = list(work.glob("part-*.arrow"))
             # A single short document is soon read again, and other options may read it as several.
