@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from albertine import atomic
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.corpus import build, encode_jobs, manifest, shard_writer
+from albertine.corpus import build, duplicates, encode_jobs, manifest, shard_writer
 from albertine.corpus.build import build_corpus
 from albertine.corpus.build_folder import locked_build_folder
 from albertine.corpus.check import check_corpus
@@ -57,7 +58,7 @@ def small_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "CHUNK_BYTES", 2000)
     monkeypatch.setattr(encode_jobs, "JOB_BYTES", 3000)
     monkeypatch.setattr(shard_writer, "SHARD_TOKENS", 5000)
-    monkeypatch.setattr(shard_writer, "_FINGERPRINTS_PER_PASS", 7)
+    monkeypatch.setattr(duplicates, "_FINGERPRINTS_PER_FILE", 7)
 
 
 def read_documents(text: Path) -> list[str]:
@@ -171,6 +172,24 @@ def test_interrupted_build_resumes_to_the_same_bytes(
     assert file_contents(tmp_path / "interrupted") == file_contents(tmp_path / "whole")
     for file, modified in finished_shards.items():  # not written again
         assert file.stat().st_mtime_ns == modified
+
+
+@pytest.mark.usefixtures("small_jobs")
+def test_a_build_reads_the_names_of_its_files_only_at_its_start(
+    text: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, the time of a write is proportional to the number of parts."""
+    searched = []
+    original = atomic.partial_paths
+
+    def recorded(folder: Path, name: str | None = None) -> list[Path]:
+        searched.append((folder.name, name))
+        return original(folder, name)
+
+    monkeypatch.setattr(atomic, "partial_paths", recorded)
+    manifest = run_build(text, tokenizer, tmp_path / "made", held_out=0.2)
+    assert len(manifest.shards) > 4
+    assert searched == [("made", "building"), ("building", "corpus.lock")][: len(searched)]
 
 
 def damage(file: Path, kind: str) -> None:

@@ -9,7 +9,7 @@ sample of train contains a token of a passage, or text from both sides of it.
 See docs/decisions/held-out-passages.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ _MIN_DOCUMENTS = 10  # with fewer held-out documents, results on dev depend on w
 _MIN_PASSAGE_TOKENS = 512  # a sample of the default length
 _LONG_DOCUMENT_TOKENS = 20 * _MIN_PASSAGE_TOKENS
 _MAX_SHIFT = _MIN_PASSAGE_TOKENS // 2  # tokens by which a passage is shifted to begin or end at a sentence
+_HIGH_BITS = 12  # of a hash of a document; 250 million documents are sorted in groups of 60,000
 
 
 class SingleDocument(InputError):  # noqa: N818  # what was found
@@ -43,10 +44,6 @@ class HeldOutText:
 
     documents: NDArray[np.bool_]
     passages: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def has_any(self, first: int, stop: int) -> bool:
-        """Return whether anything is held out of the documents from `first` to `stop` (exclusive)."""
-        return bool(self.documents[first:stop].any()) or any(first <= index < stop for index in self.passages)
 
     def divide(self, documents: EncodedDocuments, first: int) -> tuple[EncodedDocuments, NDArray[np.bool_]]:
         """Return documents, divided where a passage begins or ends, and whether each is held out [documents].
@@ -89,20 +86,38 @@ def choose_held_out(parts: Sequence[Path], kept: NDArray[np.bool_], settings: Co
 def _choose_documents(
     parts: Sequence[Path], kept: NDArray[np.bool_], settings: CorpusSettings
 ) -> NDArray[np.bool_]:
-    """Return whether each document is held out [documents]; the smallest seeded hashes decide."""
+    """Return whether each document is held out [documents]; the smallest seeded hashes decide.
+
+    The hashes are counted by their high bits, and read again. So only those are sorted whose high bits are
+    those of the largest hash that is held out.
+    """
     held_out, total = np.zeros_like(kept), int(kept.sum())
     count = min(total - 1, max(1, round(settings.held_out * total)))
-    keys, indices, base = np.empty(0, np.uint64), np.empty(0, np.int64), 0
+    counts = np.zeros(1 << _HIGH_BITS, np.int64)
+    for _, _, high_bits in _kept_keys(parts, kept, settings.seed):
+        counts += np.bincount(high_bits, minlength=len(counts))
+    largest = int(np.searchsorted(counts.cumsum(), count))
+    remaining = count - int(counts[:largest].sum())
+    unsorted_keys, unsorted_indices = [], []
+    for keys, indices, high_bits in _kept_keys(parts, kept, settings.seed):
+        held_out[indices[high_bits < largest]] = True
+        unsorted_keys.append(keys[high_bits == largest])
+        unsorted_indices.append(indices[high_bits == largest])
+    smallest = np.argsort(np.concatenate(unsorted_keys), kind="stable")[:remaining]
+    held_out[np.concatenate(unsorted_indices)[smallest]] = True
+    return held_out
+
+
+def _kept_keys(
+    parts: Sequence[Path], kept: NDArray[np.bool_], seed: int
+) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield seeded hashes, indices and high bits of the hashes of the kept documents of each batch."""
+    base = 0
     for fingerprints in read_fingerprints(parts):
         kept_indices = np.flatnonzero(kept[base : base + len(fingerprints)])
-        keys = np.concatenate([keys, _document_keys(fingerprints[kept_indices], settings.seed)])
-        indices = np.concatenate([indices, kept_indices + base])
-        if len(keys) > count:
-            smallest = np.lexsort((indices, keys))[:count]
-            keys, indices = keys[smallest], indices[smallest]
+        keys = _document_keys(fingerprints[kept_indices], seed)
+        yield keys, kept_indices + base, (keys >> np.uint64(64 - _HIGH_BITS)).astype(np.int64)
         base += len(fingerprints)
-    held_out[indices] = True
-    return held_out
 
 
 def _choose_passages(

@@ -6,7 +6,7 @@ its checksum is the one that was recorded when it was written.
 See docs/decisions/corpus-in-two-phases.md.
 """
 
-import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.checksums import file_checksum
+from albertine.corpus.duplicates import all_documents, first_occurrences
 from albertine.corpus.held_out import HeldOutText, choose_held_out
 from albertine.corpus.manifest import CorpusSplit, ShardEntry
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import (
     EncodedDocuments,
     from_record_batch,
-    read_fingerprints,
     read_record_batches,
     to_record_batch,
     write_record_batches,
@@ -32,7 +32,6 @@ from albertine.corpus.shards import (
 from albertine.errors import InputError
 
 SHARD_TOKENS = 1 << 24
-_FINGERPRINTS_PER_PASS = 1 << 22  # bounds the memory of one pass
 
 
 @dataclass
@@ -67,18 +66,18 @@ def write_shards(
     parts: Sequence[Path], folder: Path, vocab_size: int, settings: CorpusSettings
 ) -> tuple[list[ShardEntry], CorpusCounts]:
     """Write the shards of a corpus from its parts; return their manifest entries and the counts."""
-    kept = first_occurrences(parts) if not settings.keep_duplicates else _all_documents(parts)
+    kept = all_documents(parts) if settings.keep_duplicates else first_occurrences(parts)
     held_out = choose_held_out(parts, kept, settings)
     counts = CorpusCounts(
         np.zeros(vocab_size, np.int64), duplicates=int((~kept).sum()), passages=len(held_out.passages)
     )
     entries: list[ShardEntry] = []
-    for split in get_args(CorpusSplit):
-        split_documents = _split_documents(parts, split, kept, held_out)
-        for number, documents in enumerate(_grouped_by_tokens(split_documents, SHARD_TOKENS)):
-            file = folder / f"{split}-{number:05d}.arrow"
-            shard_checksum = _write_shard(file, documents, parts[0].parent)
-            entries.append(_add_shard(file, split, documents, counts, shard_checksum))
+    numbers = Counter[CorpusSplit]()
+    for split, documents in _grouped_by_tokens(_documents_by_split(parts, kept, held_out), SHARD_TOKENS):
+        file = folder / f"{split}-{numbers[split]:05d}.arrow"
+        numbers[split] += 1
+        shard_checksum = _write_shard(file, documents, parts[0].parent)
+        entries.append(_add_shard(file, split, documents, counts, shard_checksum))
     if not counts.documents["train"]:
         for part in parts:
             part.unlink()  # without parts, the build folder is removed as well
@@ -118,59 +117,38 @@ def _add_shard(
     return ShardEntry(file.name, split, *sizes, shard_checksum)
 
 
-def _all_documents(parts: Sequence[Path]) -> NDArray[np.bool_]:
-    return np.ones(sum(map(len, read_fingerprints(parts))), np.bool_)
-
-
-def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
-    """Return whether each document is the first one with its text [documents].
-
-    Each pass compares only the fingerprints with one remainder, to bound the memory.
-    """
-    kept = _all_documents(parts)
-    passes = math.ceil(len(kept) / _FINGERPRINTS_PER_PASS)
-    for remainder in range(passes):
-        selected_indices, selected, base = [], [], 0
-        for batch in read_fingerprints(parts):
-            in_pass = np.flatnonzero(batch[:, 0] % np.uint64(passes) == remainder)
-            selected_indices.append(in_pass + base)
-            selected.append(batch[in_pass])
-            base += len(batch)
-        indices, fingerprints = np.concatenate(selected_indices), np.concatenate(selected)
-        # Sorted by fingerprint, then by index, so the first of equal fingerprints is the first document.
-        order = np.lexsort((indices, fingerprints[:, 1], fingerprints[:, 0]))
-        is_duplicate = (fingerprints[order][1:] == fingerprints[order][:-1]).all(axis=1)
-        kept[indices[order][1:][is_duplicate]] = False
-    return kept
-
-
-def _split_documents(
-    parts: Sequence[Path], split: CorpusSplit, kept: NDArray[np.bool_], held_out: HeldOutText
-) -> Iterator[EncodedDocuments]:
-    """Yield the documents of a split from each batch, in order."""
+def _documents_by_split(
+    parts: Sequence[Path], kept: NDArray[np.bool_], held_out: HeldOutText
+) -> Iterator[tuple[CorpusSplit, EncodedDocuments]]:
+    """Yield the documents of each batch, in order, for each split that has any of them."""
     base = 0
     for part in progress.track(parts, "Writing shards", unit="parts"):
         for batch in read_record_batches(part):
             first, base = base, base + batch.num_rows
-            if split == "dev" and not held_out.has_any(first, base):
-                continue
             documents = from_record_batch(batch)
             divided, is_held_out = held_out.divide(documents, first)
             divisions = np.diff(np.searchsorted(divided.document_offsets, documents.document_offsets))
-            selected = np.repeat(kept[first:base], divisions) & (is_held_out == (split == "dev"))
-            if selected.any():
-                yield divided.select(selected)
+            is_kept = np.repeat(kept[first:base], divisions)
+            for split in get_args(CorpusSplit):
+                selected = is_kept & (is_held_out == (split == "dev"))
+                if selected.any():
+                    yield split, divided.select(selected)
 
 
-def _grouped_by_tokens(batches: Iterator[EncodedDocuments], min_tokens: int) -> Iterator[EncodedDocuments]:
-    """Yield successive batches, concatenated to at least `min_tokens` tokens; the last may have fewer."""
-    group: list[EncodedDocuments] = []
-    size = 0
-    for documents in batches:
-        group.append(documents)
-        size += len(documents.tokens)
-        if size >= min_tokens:
-            yield EncodedDocuments.concatenate(group)
-            group, size = [], 0
-    if group:
-        yield EncodedDocuments.concatenate(group)
+def _grouped_by_tokens(
+    batches: Iterator[tuple[CorpusSplit, EncodedDocuments]], min_tokens: int
+) -> Iterator[tuple[CorpusSplit, EncodedDocuments]]:
+    """Yield successive batches of a split, concatenated to at least `min_tokens` tokens.
+
+    The last ones of each split may have fewer. At most one such group of each split is in memory.
+    """
+    groups: dict[CorpusSplit, list[EncodedDocuments]] = defaultdict(list)
+    sizes = Counter[CorpusSplit]()
+    for split, documents in batches:
+        groups[split].append(documents)
+        sizes[split] += len(documents.tokens)
+        if sizes[split] >= min_tokens:
+            del sizes[split]
+            yield split, EncodedDocuments.concatenate(groups.pop(split))
+    for split, group in groups.items():
+        yield split, EncodedDocuments.concatenate(group)
