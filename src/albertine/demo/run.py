@@ -21,7 +21,7 @@ from albertine.settings import build_settings, read_settings_file, settings_to_t
 from albertine.text.sources import find_sources
 
 _SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE, _PLAN_FILE = "demo.toml", "demo.lock", "elapsed", "plan"
-_DURATION = "about 7 minutes on two cores with AMX, and 15 on others"  # of the default settings
+_DURATION = "about a quarter of an hour on two cores, less with AMX"  # of the default settings
 
 
 def run_demo(out: Path, settings: DemoSettings) -> None:
