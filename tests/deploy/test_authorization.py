@@ -9,6 +9,7 @@ import pytest
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.deploy.authorization import TOKEN_VARIABLE, BearerToken, read_token
+from albertine.deploy.paths import PAGE_PATHS
 from albertine.errors import InputError
 from tests.deploy.conftest import ServerClient, error_of, running_server
 
@@ -25,9 +26,11 @@ def client(models: dict[str, Path]) -> Iterator[ServerClient]:
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
 def test_the_token_opens_all_paths(scheme: str, client: ServerClient) -> None:
     headers = {"Authorization": f"{scheme} {TOKEN}"}
-    for path in ("/", "/info", "/health", "/metrics", "/openapi.json"):
+    for path in PAGE_PATHS:
         assert client.request(path, None, headers)[0] == 200
-    assert client.request("/predict", ITEM, headers)[0] == 200
+    for path in ("/predict", "/", "/invocations"):
+        assert client.request(path, ITEM, headers)[0] == 200
+    assert client.request("/tokenize", b'{"inputs": "ka"}', headers)[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,8 @@ def test_without_the_token_only_the_page_and_the_health_check_answer(
 ) -> None:
     headers = {} if header is None else {"Authorization": header}
     for path, body in (
-        ("/predict", ITEM), ("/predict", b"{"), ("//", None), ("/info", None), ("/metrics", None),
+        ("/predict", ITEM), ("/predict", b"{"), ("/", ITEM), ("/invocations", ITEM), ("/tokenize", ITEM),
+        ("/health", ITEM), ("//", None), ("/info", None), ("/metrics", None),
         ("/openapi.json", None), ("/none", None), ("/health/", None), ("//health", None), ("/Health", None),
     ):  # fmt: skip
         status, response, response_headers = client.request(path, body, headers)
@@ -58,8 +62,9 @@ def test_without_the_token_only_the_page_and_the_health_check_answer(
         message = error_of(response)
         assert TOKEN not in message
         assert TOKEN[:-1] not in message
-    status, response, _ = client.request("/health", None, headers)
-    assert (status, response["status"]) == (200, "ok")
+    for path in ("/health", "/ping"):
+        status, response, _ = client.request(path, None, headers)
+        assert (status, response["status"]) == (200, "ok")
     assert client.request("/", None, headers)[0] == 200
 
 

@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from albertine.deploy.paths import PAGE_PATHS
 from tests.deploy.conftest import TASK_TYPES, ServerClient, running_server
 from tests.deploy.test_server import EXAMPLE_REQUESTS
 
@@ -57,12 +58,15 @@ def test_the_description_is_valid_and_fits_requests_and_responses(
     OpenAPIV31SpecValidator(description).validate()
     assert "securitySchemes" not in description["components"]
     endpoints = [endpoint["path"] for endpoint in client("/info")[1]["endpoints"]]
-    pages = ["/", "/info", "/health", "/metrics", "/openapi.json"]
-    vectors = ["/embed"] if name == "pretrained" else []
-    assert list(description["paths"]) == [*pages, *endpoints, *vectors]
+    vectors = ["/embed", "/v1/embeddings", "/embeddings"] if name == "pretrained" else []
+    has_default = name in ("classify", "multi-label", "pretrained")
+    assert ("post" in description["paths"]["/"]) == has_default
+    default = ["/invocations"] if has_default else []
+    assert set(description["paths"]) == {*PAGE_PATHS, *endpoints, *vectors, *default, "/tokenize"}
     assert set(REQUESTS[name]) == set(endpoints)
-    for path in pages:
+    for path in PAGE_PATHS:
         check_operation(client, path, "get")
+    check_operation(client, "/tokenize", "post", {"inputs": ["ka lo", "ka"], "add_special_tokens": None})
     for path, bodies in REQUESTS[name].items():
         for body in bodies:
             check_operation(client, path, "post", body)
@@ -88,8 +92,10 @@ def test_a_token_is_described(models: dict[str, Path]) -> None:
     OpenAPIV31SpecValidator(description).validate()
     assert description["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
     assert description["security"] == [{"token": []}]
-    for path in ("/", "/health"):
+    for path in ("/", "/health", "/ping"):
         assert description["paths"][path]["get"]["security"] == []
+    assert "security" not in description["paths"]["/"]["post"]
+    assert "401" in description["paths"]["/"]["post"]["responses"]
     assert "401" not in description["paths"]["/health"]["get"]["responses"]
     assert "401" in description["paths"]["/predict"]["post"]["responses"]
     assert TOKEN not in json.dumps(description)
@@ -98,5 +104,10 @@ def test_a_token_is_described(models: dict[str, Path]) -> None:
 def test_embed_is_described_if_the_model_has_it(models: dict[str, Path]) -> None:
     with running_server(models["pretrained"]) as client:
         OpenAPIV31SpecValidator(client("/openapi.json")[1]).validate()
-        for body in ({"inputs": "ka"}, {"inputs": ["ka", "lo"], "normalize": False}):
-            check_operation(client, "/embed", "post", body)
+        for path in ("/embed", "/", "/invocations"):
+            for body in ({"inputs": "ka"}, {"inputs": ["ka", "lo"], "normalize": False}):
+                check_operation(client, path, "post", body)
+        for path in ("/v1/embeddings", "/embeddings"):
+            for encoding in ("float", "base64", None):
+                options = {"model": "any", "encoding_format": encoding}
+                check_operation(client, path, "post", {"input": ["ka", "lo"], **options})

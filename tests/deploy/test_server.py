@@ -140,7 +140,7 @@ def test_concurrent_requests_get_their_own_responses(client_for: ClientFactory) 
             "/fill-mask",
             b"{}",
             404,
-            "/fill-mask: unknown path; known: /, /info, /health, /metrics, /openapi.json, /predict",
+            "/fill-mask: unknown path; known: /, /info, /health, /ping, /metrics, /openapi.json, /predict",
         ),
         ("/predict", b'{"": ""}', 400, "empty key: unknown field"),
         (

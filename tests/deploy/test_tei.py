@@ -1,5 +1,6 @@
-"""Tests of the API of text-embeddings-inference: /predict and /embed with `inputs`, and /info."""
+"""Tests of the API of text-embeddings-inference (TEI): its forms of requests, its paths and its errors."""
 
+import base64
 import json
 import math
 import shutil
@@ -219,13 +220,115 @@ def test_info_has_the_keys_of_tei(client_for: ClientFactory) -> None:
     assert client_for("tag")("/info")[1]["model_type"] is None
 
 
-def test_the_client_of_hugging_face_works(client_for: ClientFactory, embed: EmbeddingPipeline) -> None:
-    client = InferenceClient(model=f"http://127.0.0.1:{client_for('pretrained').port}/embed")
-    vectors = client.feature_extraction(["ka lo", "bra"], normalize=True, truncate=True)
-    assert vectors == pytest.approx(embed(["ka lo", "bra"]), abs=1e-5)
-    client = InferenceClient(model=f"http://127.0.0.1:{client_for('classify').port}/predict")
-    first = client.text_classification("ka lo")
-    assert client_for("classify")("/predict", {"inputs": "ka lo"})[1][0] == {
-        "score": first["score"],  # type: ignore[call-overload]
-        "label": first["label"],  # type: ignore[call-overload]
+@pytest.mark.parametrize("path", ["/", "/invocations"])
+def test_the_default_path_predicts_or_embeds(path: str, client_for: ClientFactory) -> None:
+    predict, embed = client_for("classify"), client_for("pretrained")
+    for item in ({"inputs": "ka lo"}, {"inputs": [["ka"], ["ka", "lo"]]}, {"text": "ka lo"}):
+        assert predict(path, item) == predict("/predict", item)
+    assert embed(path, {"inputs": ["ka", "lo"]}) == embed("/embed", {"inputs": ["ka", "lo"]})
+    assert embed(path, {"text": "ka"})[0] == 422
+    status, response, headers = client_for("tag").request(path, b'{"text": "ka"}')
+    assert (status, headers["Allow"]) == ((405, "GET, HEAD") if path == "/" else (404, None))
+    error_of(response)
+    assert predict.request("/", b"", method="PUT")[2]["Allow"] == "GET, HEAD, POST"
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings"])
+def test_vectors_in_the_form_of_openai(
+    path: str, client_for: ClientFactory, embed: EmbeddingPipeline
+) -> None:
+    client, texts = client_for("pretrained"), ["ka lo", "bra"]
+    status, response = client(path, {"input": texts, "model": "any", "user": "me"})
+    assert status == 200
+    vectors = [one.pop("embedding") for one in response["data"]]
+    assert np.array(vectors) == pytest.approx(embed(texts), abs=1e-5)
+    num_tokens = sum(len(embed.tokenizer.encode(text)) for text in texts)
+    assert response == {
+        "object": "list",
+        "data": [{"object": "embedding", "index": index} for index in range(2)],
+        "model": client("/info")[1]["model_id"],
+        "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens},
     }
+    status, response = client(path, {"input": "ka lo", "encoding_format": "base64"})
+    (one,) = response["data"]
+    vector = np.frombuffer(base64.b64decode(one["embedding"]), "<f4")
+    assert vector == pytest.approx(embed("ka lo"), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected_status", "message"),
+    [
+        ({"inputs": "ka"}, 422, "must be a JSON object with input, a text or a list of texts"),
+        ([], 422, "must be a JSON object with input"),
+        ({"input": [[1, 2]]}, 422, "input: must be a text or a list of texts; token ids"),
+        ({"input": []}, 422, "input: must be a text"),
+        ({"input": "\ud800"}, 422, "input: text: an unpaired surrogate"),
+        ({"input": ["a"] * 1_025}, 413, "input: a batch of 1,025"),
+        ({"input": "ka", "dimensions": 2}, 422, "dimensions: not supported"),
+        (
+            {"input": "ka", "encoding_format": "int8"},
+            422,
+            "encoding_format: must be float or base64, not int8",
+        ),
+        ({"input": "ka " * 80}, 413, "that the model reads; send a shorter one"),
+    ],
+)
+def test_wrong_bodies_in_the_form_of_openai(
+    payload: Any, expected_status: int, message: str, client_for: ClientFactory
+) -> None:
+    status, response = client_for("pretrained")("/v1/embeddings", payload)
+    assert (status, response["code"], response["type"]) == (expected_status, expected_status, "Validation")
+    assert response["message"] == error_of(response)
+    assert message in response["message"]
+
+
+def test_tokens_of_texts(client_for: ClientFactory, models: dict[str, Path]) -> None:
+    client, tokenizer = client_for("classify"), albertine.load_tokenizer(models["classify"])
+    text = "ka  lo bra [SEP]"
+    status, (tokens, short) = client("/tokenize", {"inputs": [text, "ka"]})
+    assert status == 200
+    first, *inner, last = tokens
+    assert first == {
+        "id": tokenizer.special_ids.cls,
+        "text": "[CLS]",
+        "special": True,
+        "start": None,
+        "stop": None,
+    }
+    assert (last["id"], last["text"]) == (tokenizer.special_ids.sep, "[SEP]")
+    assert [token["id"] for token in short] == tokenizer.encode("ka")
+    # Special tokens never result from text.
+    assert tokenizer.special_ids.sep not in [token["id"] for token in inner]
+    assert [token["id"] for token in inner][:3] == tokenizer.encode(text, add_special_tokens=False)[:3]
+    for token in inner:
+        assert token["text"] == text[token["start"] : token["stop"]]
+        assert not token["special"]
+    covered = {position for token in inner for position in range(token["start"], token["stop"])}
+    assert covered == {position for position, character in enumerate(text) if character != " "}
+    assert client("/tokenize", {"inputs": text, "add_special_tokens": False}) == (200, [inner])
+    assert client("/tokenize", [])[0] == 422
+    for inputs in (1, None):
+        assert client("/tokenize", {"inputs": inputs})[0] == 422
+    for option in ({"add_special_tokens": 1}, {"prompt_name": "query"}):
+        assert client("/tokenize", {"inputs": "ka", **option})[0] == 422
+
+
+def test_the_paths_of_tei_have_metrics_of_their_own(client_for: ClientFactory) -> None:
+    client = client_for("pretrained")
+    for path, key in (("/", "inputs"), ("/v1/embeddings", "input"), ("/tokenize", "inputs")):
+        assert client(path, {key: "ka"})[0] == 200
+        assert f'albertine_requests_total{{route="{path}",status="200"}}' in client("/metrics")[1]
+
+
+def test_the_client_of_hugging_face_works(client_for: ClientFactory, embed: EmbeddingPipeline) -> None:
+    for path in ("", "/embed"):
+        client = InferenceClient(model=f"http://127.0.0.1:{client_for('pretrained').port}{path}")
+        vectors = client.feature_extraction(["ka lo", "bra"], normalize=True, truncate=True)
+        assert vectors == pytest.approx(embed(["ka lo", "bra"]), abs=1e-5)
+    for path in ("", "/predict"):
+        client = InferenceClient(model=f"http://127.0.0.1:{client_for('classify').port}{path}")
+        first = client.text_classification("ka lo")
+        assert client_for("classify")("/predict", {"inputs": "ka lo"})[1][0] == {
+            "score": first["score"],  # type: ignore[call-overload]
+            "label": first["label"],  # type: ignore[call-overload]
+        }

@@ -22,7 +22,7 @@ import albertine
 from albertine.checksums import file_checksum
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.model_loading import load_served_model
 from albertine.errors import InputError
 from albertine.export.export import export
 from albertine.export.settings import ExportSettings

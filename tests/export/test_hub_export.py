@@ -40,7 +40,7 @@ TASK_SCRIPT = """
 import contextlib, io, json, sys, albertine
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.model_loading import load_served_model
 from albertine.settings.engine import EngineOptions
 name, data, out, *texts = sys.argv[1:]
 predictions = albertine.pipeline(name, revision="main")(texts)
@@ -53,7 +53,7 @@ print(json.dumps([predictions, json.loads(evaluation.getvalue()), served.name, s
 
 MASK_SCRIPT = """
 import json, sys, albertine
-from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.model_loading import load_served_model
 from albertine.settings.engine import EngineOptions
 fill_mask = albertine.fill_mask_pipeline(sys.argv[1])
 served = load_served_model(sys.argv[1], EngineOptions())

@@ -18,7 +18,7 @@ from tests.task_fixtures import MODEL, reviews, with_train_settings, write_csv
 from albertine import progress
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.model_loading import load_served_model
 from albertine.deploy.settings import ServeSettings
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings

@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.multiclass import OneVsRestClassifier
 
 import albertine
-from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.model_loading import load_served_model
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings

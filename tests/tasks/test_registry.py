@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import albertine
-from albertine.deploy.endpoints import load_served_model
+from albertine.deploy.model_loading import load_served_model
 from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions
 from albertine.tasks import registry

@@ -26,18 +26,24 @@ from albertine.deploy import metrics, tei
 from albertine.deploy.authorization import BearerToken, TokenCheck
 from albertine.deploy.batcher import RequestBatcher
 from albertine.deploy.cross_origin import CrossOriginAccess
-from albertine.deploy.endpoints import EMBED_PATH, ServedModel
+from albertine.deploy.endpoints import ServedModel
 from albertine.deploy.error_handlers import exception_handlers
-from albertine.deploy.handlers import RequestHandler, embed_handler, endpoint_handler, json_handler
+from albertine.deploy.handlers import (
+    RequestHandler,
+    embed_handler,
+    endpoint_handler,
+    json_handler,
+    openai_handler,
+    tokenize_handler,
+)
 from albertine.deploy.heartbeats import send_heartbeats
 from albertine.deploy.metrics import LOADED, ServerMetrics
 from albertine.deploy.openapi import openapi_description
+from albertine.deploy.paths import DEFAULT_PATHS, EMBED_PATH, OPENAI_PATHS, PAGE_PATHS, TOKENIZE_PATH
 from albertine.deploy.request_checks import AllowedHosts, RequestChecks
 from albertine.deploy.request_recorder import RequestRecorder
 from albertine.deploy.server_log import ServerLog
 from albertine.version import __version__
-
-PAGE_PATHS = ("/", "/info", "/health", "/metrics", "/openapi.json")
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Access:
 
 def server_routes(model: ServedModel) -> tuple[str, ...]:
     """Return the paths of the application of a model."""
-    return (*PAGE_PATHS, *model.post_paths)
+    return tuple(dict.fromkeys((*PAGE_PATHS, *model.post_paths, *model.tei_paths)))
 
 
 def create_batchers(
@@ -147,6 +153,7 @@ def _page_routes(
         Route("/", _constant_handler(html)),
         Route("/info", _constant_handler(JSONResponse(info))),
         Route("/health", health_handler),
+        Route("/ping", health_handler),
         Route("/metrics", metrics_handler),
         Route("/openapi.json", _constant_handler(JSONResponse(description))),
     ]
@@ -159,6 +166,10 @@ def _model_routes(model: ServedModel, batchers: Mapping[str, RequestBatcher]) ->
     }
     if model.embedder is not None:
         handlers[EMBED_PATH] = embed_handler(model, batchers)
+        handlers |= dict.fromkeys(OPENAI_PATHS, openai_handler(model, batchers))
+    if model.default_path is not None:
+        handlers |= dict.fromkeys(DEFAULT_PATHS, handlers[model.default_path])
+    handlers[TOKENIZE_PATH] = tokenize_handler(batchers)
     return [Route(path, json_handler(handle), methods=["POST"]) for path, handle in handlers.items()]
 
 

@@ -14,11 +14,10 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from albertine.deploy.errors import error_response
+from albertine.deploy.paths import OPEN_PATHS
 from albertine.errors import InputError
 
 TOKEN_VARIABLE = "ALBERTINE_TOKEN"
-# A browser opens the page without a token, and the page asks for it; it is the same for every server.
-OPEN_PATHS = ("/", "/health")
 _TOKEN = re.compile(r"[\w.~+/-]+=*", re.ASCII)  # RFC 6750
 _MIN_LENGTH, _MAX_LENGTH = 16, 4_096
 _WORDS = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
@@ -73,7 +72,7 @@ class TokenCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with status 401, or forward the request."""
         app = self._app
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+        if scope["type"] == "http" and not _is_open(scope):
             problem = self._problem(Headers(scope=scope).getlist("authorization"))
             if problem is not None:
                 message, challenge = problem
@@ -91,3 +90,8 @@ class TokenCheck:
         if not self._token.matches(match[1]):
             return "Authorization: not the token of this server", f'{realm}, error="invalid_token"'
         return None
+
+
+def _is_open(scope: Scope) -> bool:
+    """Return whether a request needs no token."""
+    return scope["path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")

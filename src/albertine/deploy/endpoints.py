@@ -7,50 +7,20 @@ GET /info returns paths and fields, from which the page builds its forms.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from albertine.deploy.batcher import BatchFunction, ItemResult
 from albertine.deploy.embedding import Embedder
-from albertine.deploy.logits import make_logits_function
-from albertine.engines.exported_folder import read_settings
-from albertine.engines.torch_engine import TorchEngine
+from albertine.deploy.paths import DEFAULT_PATHS, EMBED_PATH, OPENAI_PATHS, TOKENIZE_PATH
+from albertine.deploy.tokenization import make_tokenize_function
 from albertine.errors import InputError
-from albertine.inference.embedding import (
-    EmbeddingPipeline,
-    exported_embedding_pipeline,
-    make_embedding_pipeline,
-    modules_of_folder,
-)
-from albertine.inference.ensemble_model import EnsembleModel, TaskModel, load_ensemble
-from albertine.inference.fill_mask import (
-    FillMaskPipeline,
-    TokenPrediction,
-    exported_fill_mask_pipeline,
-    make_fill_mask_pipeline,
-)
-from albertine.inference.finetuned_model import finetuned_from_export, finetuned_from_model
-from albertine.inference.pipeline import Pipeline
-from albertine.interop.export_record import read_export_record
-from albertine.interop.hub import is_ensemble, is_export, local_model, locate_model
-from albertine.interop.load import has_masked_head, load_checkpoint, load_encoder
-from albertine.interop.sentence_transformers_folder import has_sentence_modules
-from albertine.settings.engine import EngineOptions
-from albertine.settings.exit_rule import ExitRule
 from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
-from albertine.tasks.types.json_schema import PROBABILITY, TEXT, Schema, array_of, object_of
-from albertine.text.token_text import token_text
+from albertine.tasks.types.json_schema import Schema
 from albertine.text.tokenizer import Tokenizer
 
 # The limit of an item, which is computed in one pass while all later items wait.
 MAX_CHARACTERS = 100_000
-EMBED_PATH = "/embed"
-
-_MASKS: Schema = object_of(
-    {"masks": array_of(array_of(object_of({"token_str": TEXT, "text": TEXT, "score": PROBABILITY})))}
-)
-_ORDER: Schema = object_of({"in_order": PROBABILITY})
 
 
 @dataclass(frozen=True)
@@ -123,6 +93,7 @@ class ServedModel:
         max_length: maximum tokens of a sequence.
         micro_batch_tokens: tokens that the model computes at a time; only a longer sequence exceeds them.
         precision: precision of the matrix products.
+        tokenizer: tokenizer of the model.
         endpoints: the endpoints, by path.
         embedder: computes the vectors of POST /embed; None if the model has no such path.
     """
@@ -132,18 +103,35 @@ class ServedModel:
     max_length: int
     micro_batch_tokens: int
     precision: str
+    tokenizer: Tokenizer
     endpoints: Mapping[str, Endpoint]
     embedder: Embedder | None = None
 
     @property
     def post_paths(self) -> list[str]:
-        """The paths that accept POST requests."""
+        """The paths of what the model does, for POST requests."""
         return [*self.endpoints, *([EMBED_PATH] if self.embedder else [])]
+
+    @property
+    def tei_paths(self) -> list[str]:
+        """More paths for POST requests, those of text-embeddings-inference."""
+        return [
+            *(DEFAULT_PATHS if self.default_path else ()),
+            *(OPENAI_PATHS if self.embedder else ()),
+            TOKENIZE_PATH,
+        ]
+
+    @property
+    def default_path(self) -> str | None:
+        """The path whose requests `POST /` accepts; None for a model of another kind than TEI has."""
+        if self.embedder is not None:
+            return EMBED_PATH
+        return None if self.classifier is None else self.classifier.path
 
     @property
     def batch_functions(self) -> dict[str, BatchFunction]:
         """The functions that compute batches, by the name of their batcher: a path, or one with "logits"."""
-        functions: dict[str, BatchFunction] = {}
+        functions: dict[str, BatchFunction] = {TOKENIZE_PATH: make_tokenize_function(self.tokenizer)}
         for path, endpoint in self.endpoints.items():
             functions[path] = endpoint.process_batch
             if endpoint.process_logits is not None:
@@ -161,172 +149,3 @@ class ServedModel:
 def logits_batcher(path: str) -> str:
     """Return the name of the batcher that computes the logits of an endpoint."""
     return f"{path} logits"
-
-
-def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule | None = None) -> ServedModel:
-    """Load a fine-tuned model, an ensemble or a pre-trained model, with its endpoints."""
-    # The name is sent to clients, so it has no paths of the server.
-    local = local_model(source)
-    name = local.resolve().name if local.is_dir() else source
-    if is_ensemble(local):
-        return _served_task_model(name, load_ensemble(local, options, exit_rule=exit_rule))
-    folder = locate_model(source)
-    if is_export(folder):
-        return _served_export(name, source, folder, options, exit_rule)
-    if has_sentence_modules(folder):
-        return _served_sentence_model(name, folder, options, exit_rule)
-    model = load_checkpoint(folder)
-    if has_masked_head(model):
-        _refuse_exits(source, exit_rule)
-        pipeline = make_fill_mask_pipeline(folder, model, options.with_fp32_default())
-        return _served_fill_mask(name, folder, pipeline)
-    finetuned = finetuned_from_model(source, folder, model, options, exit_rule=exit_rule)
-    return _served_task_model(name, finetuned)
-
-
-def _refuse_exits(source: str, exit_rule: ExitRule | None) -> None:
-    if exit_rule is not None:
-        raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
-
-
-def _served_export(
-    name: str, source: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
-) -> ServedModel:
-    if read_export_record(folder).embeds:
-        pipeline = exported_embedding_pipeline(modules_of_folder(folder), options)
-        return _served_encoder(name, pipeline, exit_rule)
-    _, head, _ = read_settings(folder)
-    if head.kind in ("pretrain", "mlm"):
-        _refuse_exits(source, exit_rule)
-        return _served_fill_mask(
-            name, folder, exported_fill_mask_pipeline(source, folder, options.with_fp32_default())
-        )
-    return _served_task_model(name, finetuned_from_export(source, folder, options, exit_rule=exit_rule))
-
-
-def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> ServedModel:
-    endpoints = _fill_mask_endpoints(pipeline)
-    engine = pipeline.engine
-    embedder = None
-    if isinstance(engine, TorchEngine):  # an export that predicts has no output of vectors
-        embedder = Embedder(EmbeddingPipeline(engine, pipeline.tokenizer, modules_of_folder(folder)))
-    by_path = {endpoint.path: endpoint for endpoint in endpoints}
-    max_length = engine.model_settings.max_length
-    return ServedModel(name, (), max_length, engine.micro_batch_tokens, engine.precision, by_path, embedder)
-
-
-def _served_sentence_model(
-    name: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
-) -> ServedModel:
-    """Return a model in a folder of sentence-transformers, which only has vectors."""
-    if options.engine not in (None, "auto", "torch"):
-        raise InputError(
-            f"{name}: its vectors come from torch; albertine export --task embed writes it for "
-            f"{options.engine}"
-        )
-    modules = modules_of_folder(folder)
-    pipeline = make_embedding_pipeline(modules, load_encoder(modules.model_folder), options)
-    return _served_encoder(name, pipeline, exit_rule)
-
-
-def _served_encoder(name: str, pipeline: EmbeddingPipeline, exit_rule: ExitRule | None) -> ServedModel:
-    """Return a model that only has vectors."""
-    if exit_rule is not None:
-        raise InputError(
-            f"{name}: gives vectors, which need all steps of depth; leave out --exit and --depth"
-        )
-    engine = pipeline.engine
-    return ServedModel(
-        name, (), pipeline.max_length, engine.micro_batch_tokens, engine.precision, {}, Embedder(pipeline)
-    )
-
-
-def _served_task_model(name: str, model: TaskModel) -> ServedModel:
-    pipeline = Pipeline(model)
-    endpoint = _pipeline_endpoint(pipeline, model)
-    engine = model.members[0].engine if isinstance(model, EnsembleModel) else model.engine
-    return ServedModel(
-        name,
-        pipeline.labels,
-        pipeline.max_length,
-        engine.micro_batch_tokens,
-        engine.precision,
-        {endpoint.path: endpoint},
-    )
-
-
-def _pipeline_endpoint(pipeline: Pipeline, model: TaskModel) -> Endpoint:
-    task_type = model.task_type
-
-    def parse_fields(**inputs: Any) -> Any:
-        (example,), _ = pipeline.parse(**inputs)
-        return example
-
-    def predict_batch(examples: Sequence[Any]) -> list[ItemResult]:
-        return [ItemResult(*counted) for counted in pipeline.predict_counted(examples)]
-
-    return Endpoint(
-        "/predict",
-        pipeline.type_name,
-        pipeline.input_fields,
-        parse_fields,
-        predict_batch,
-        task_type.title,
-        task_type.prediction_schema(),
-        classifies=task_type.with_logits() is not None,
-        process_logits=make_logits_function(model),
-    )
-
-
-def _fill_mask_endpoints(pipeline: FillMaskPipeline) -> list[Endpoint]:
-    def fill_batch(encoded_texts: Sequence[Any]) -> list[ItemResult]:
-        return [
-            ItemResult(_fill_mask_response(pipeline, encoded), len(encoded[0])) for encoded in encoded_texts
-        ]
-
-    def order_batch(encoded_pairs: Sequence[Any]) -> list[ItemResult]:
-        return [
-            ItemResult({"in_order": round(pipeline.order_probability_of_ids(*encoded), 6)}, len(encoded[0]))
-            for encoded in encoded_pairs
-        ]
-
-    text = InputField("text", f"She put the key in the {pipeline.mask_token}.")
-    first, second = (
-        InputField("first", "Ida took the key."),
-        InputField("second", "Then she opened the door."),
-    )
-    endpoints = [
-        Endpoint(
-            "/fill-mask",
-            "fill-mask",
-            (text,),
-            pipeline.encode_masked_text,
-            fill_batch,
-            "tokens for the masks of a text",
-            _MASKS,
-            pipeline.mask_token,
-        )
-    ]
-    if pipeline.has_pair_head:
-        summary = "whether two texts are in order"
-        fields = (first, second)
-        endpoints.append(
-            Endpoint("/order", "order", fields, pipeline.encode_pair, order_batch, summary, _ORDER)
-        )
-    return endpoints
-
-
-def _fill_mask_response(
-    pipeline: FillMaskPipeline, encoded: tuple[list[int], list[int], list[int]]
-) -> dict[str, Any]:
-    return {
-        "masks": [
-            [_prediction_json(prediction, pipeline.tokenizer) for prediction in predictions]
-            for predictions in pipeline.predict_tokens(*encoded, top_k=5)
-        ]
-    }
-
-
-def _prediction_json(prediction: TokenPrediction, tokenizer: Tokenizer) -> dict[str, Any]:
-    text = token_text(prediction.token, tokenizer)
-    return {"token_str": prediction.token, "text": text, "score": round(prediction.score, 6)}

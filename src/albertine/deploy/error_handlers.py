@@ -48,9 +48,11 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         path, headers = display_text(request.scope["path"]), dict(error.headers or {})
+        if error.status_code == 405:  # starlette names the methods of one route of the path
+            headers["Allow"] = ", ".join(_allowed_methods(routes, request.scope["path"]))
         messages = {
             404: f"{path}: unknown path; known: {known}",
-            405: f"{request.method} {path}: method not allowed; use {headers.get('Allow', 'another path')}",
+            405: f"{request.method} {path}: method not allowed; use {headers.get('Allow')}",
         }
         return error_response(error.status_code, messages.get(error.status_code, error.detail), headers)
 
@@ -82,3 +84,7 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
         MemoryError: out_of_memory,
         Exception: internal_error,
     }
+
+
+def _allowed_methods(routes: Sequence[Route], path: str) -> list[str]:
+    return sorted({method for route in routes if route.path == path for method in route.methods or ()})

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from starlette.responses import JSONResponse
 
+from albertine.deploy.paths import OPENAI_PATHS
 from albertine.deploy.request_record import current_record, new_request_id
 
 # Names of text-embeddings-inference for kinds of errors; all others are errors of the request.
@@ -21,12 +22,11 @@ def error_response(
         headers: more headers.
         request_id: id of the request; None for the one that this task answers.
     """
+    record = current_record.get()
     if request_id is None:
-        record = current_record.get()
         request_id = record.request_id if record else new_request_id()
-    content = {
-        "error": message,
-        "error_type": _ERROR_TYPES.get(status, "Validation"),
-        "request_id": request_id,
-    }
+    error_type = _ERROR_TYPES.get(status, "Validation")
+    content: dict[str, object] = {"error": message, "error_type": error_type, "request_id": request_id}
+    if record is not None and record.route in OPENAI_PATHS:
+        content |= {"message": message, "type": error_type, "code": status}
     return JSONResponse(content, status, headers)

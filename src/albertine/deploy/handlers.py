@@ -10,12 +10,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from albertine import progress
-from albertine.deploy import tei
+from albertine.deploy import openai_embeddings, tei
 from albertine.deploy.batcher import ItemResult, RequestBatcher, ServerBusy
-from albertine.deploy.endpoints import EMBED_PATH, Endpoint, ServedModel, logits_batcher
+from albertine.deploy.endpoints import Endpoint, ServedModel, logits_batcher
 from albertine.deploy.errors import error_response
+from albertine.deploy.paths import EMBED_PATH, TOKENIZE_PATH
 from albertine.deploy.request_record import current_record
-from albertine.deploy.tei import MAX_REQUEST_ITEMS, TeiError, TeiRequest
+from albertine.deploy.tei import MAX_REQUEST_ITEMS, TeiError
 from albertine.errors import InputError
 from albertine.settings.schema import display_text
 
@@ -53,7 +54,8 @@ def endpoint_handler(
         payloads = payload if isinstance(payload, list) else [payload]
         num_texts = sum(map(endpoint.num_texts, payloads))
         results = await _submit(request, batchers[endpoint.path], items, num_texts)
-        return results if isinstance(payload, list) else results[0]
+        outputs = [result.output for result in results]
+        return outputs if isinstance(payload, list) else outputs[0]
 
     return handle
 
@@ -72,40 +74,66 @@ async def _tei_predictions(
     name = logits_batcher(endpoint.path) if tei_request.raw_scores else endpoint.path
     if name not in batchers:
         raise TeiError(424, "raw_scores: an ensemble averages probabilities; leave it out")
-    parsed = _parse_tei_items(tei_request, endpoint.parse_item)
+    parsed = _parse_tei_items(tei_request.items, endpoint.parse_item)
     num_texts = sum(map(len, tei_request.items))
-    outputs = await _submit_tei(request, batchers[name], parsed, num_texts)
-    return tei.predict_response(tei_request, outputs, model.max_length)
+    results = await _submit_tei(request, batchers[name], parsed, num_texts)
+    return tei.predict_response(tei_request, [result.output for result in results], model.max_length)
 
 
 def embed_handler(model: ServedModel, batchers: Mapping[str, RequestBatcher]) -> PayloadHandler:
     """Return the handler of POST /embed."""
 
     async def handle(request: Request, payload: Any) -> Any:
-        if not tei.is_tei_request(payload):
-            raise TeiError(422, "must be a JSON object with inputs, a text or a list of texts")
         assert model.embedder is not None
         tei_request = tei.parse_embed(payload)
-        parsed = _parse_tei_items(tei_request, tei.parse_text)
-        outputs = await _submit_tei(request, batchers[EMBED_PATH], parsed, len(parsed))
+        parsed = _parse_tei_items(tei_request.items, tei.parse_text)
+        results = await _submit_tei(request, batchers[EMBED_PATH], parsed, len(parsed))
+        outputs = [result.output for result in results]
         return tei.embed_response(tei_request, outputs, model.embedder.max_length)
 
     return handle
 
 
+def openai_handler(model: ServedModel, batchers: Mapping[str, RequestBatcher]) -> PayloadHandler:
+    """Return the handler of POST /v1/embeddings."""
+
+    async def handle(request: Request, payload: Any) -> Any:
+        assert model.embedder is not None
+        openai_request = openai_embeddings.parse_openai(payload)
+        parsed = _parse_tei_items(openai_request.texts, tei.parse_text, openai_embeddings.KEY)
+        results = await _submit_tei(request, batchers[EMBED_PATH], parsed, len(parsed))
+        return openai_embeddings.openai_response(
+            openai_request, results, model.name, model.embedder.max_length
+        )
+
+    return handle
+
+
+def tokenize_handler(batchers: Mapping[str, RequestBatcher]) -> PayloadHandler:
+    """Return the handler of POST /tokenize."""
+
+    async def handle(request: Request, payload: Any) -> Any:
+        tei_request = tei.parse_tokenize(payload)
+        parsed = _parse_tei_items(tei_request.items, tei.parse_text)
+        results = await _submit_tei(request, batchers[TOKENIZE_PATH], parsed, len(parsed))
+        return tei.tokenize_response(tei_request, [result.output for result in results])
+
+    return handle
+
+
 def _parse_tei_items(
-    tei_request: TeiRequest, parse_item: Callable[[Any], tuple[Any, int]]
+    items: Sequence[Any], parse_item: Callable[[Any], tuple[Any, int]], key: str = "inputs"
 ) -> list[tuple[Any, int]]:
     """Return the batch input of each item, with its size in characters; errors have TEI's status."""
     try:
-        return [parse_item(item) for item in tei_request.items]
+        return [parse_item(item) for item in items]
     except InputError as error:
-        raise TeiError(422, f"inputs: {error}") from None
+        raise TeiError(422, f"{key}: {error}") from None
 
 
 async def _submit_tei(
     request: Request, batcher: RequestBatcher, items: Sequence[tuple[Any, int]], num_texts: int
-) -> list[Any]:
+) -> list[ItemResult]:
     try:
         return await _submit(request, batcher, items, num_texts)
     except ServerBusy as error:
@@ -114,8 +142,8 @@ async def _submit_tei(
 
 async def _submit(
     request: Request, batcher: RequestBatcher, items: Sequence[tuple[Any, int]], num_texts: int
-) -> list[Any]:
-    """Return the outputs for items, and record how much was read for them."""
+) -> list[ItemResult]:
+    """Return the results for items, and record how much was read for them."""
     record = current_record.get()
     if record is not None:
         record.num_texts = num_texts
@@ -123,7 +151,7 @@ async def _submit(
     if record is not None:
         record.num_tokens = sum(result.num_tokens for result in results)
         record.num_truncated = sum("truncated_tokens" in result.output for result in results)
-    return [result.output for result in results]
+    return results
 
 
 def _check_content_type(request: Request) -> None:

@@ -19,7 +19,7 @@ from albertine.deploy.request_record import OTHER_ROUTE, RequestRecord
 from albertine.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MAX_VALUES = 4_096  # of a row; the largest model needs 700
+MAX_VALUES = 4_096  # of a row; the largest model needs 550
 # The statuses that the server sends; 499 is a client that has disconnected.
 _STATUSES = (200, 400, 401, 404, 405, 408, 413, 415, 421, 422, 424, 429, 499, 500, 503)
 _OTHER_STATUS = "other"

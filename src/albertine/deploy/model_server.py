@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from albertine.deploy.application import Access, create_app, create_batchers, server_routes
-from albertine.deploy.endpoints import load_served_model
 from albertine.deploy.http_server import ServerJob, SignalAwareServer, connection_limit, uvicorn_config
 from albertine.deploy.metrics import ServerMetrics
+from albertine.deploy.model_loading import load_served_model
 from albertine.deploy.request_checks import allowed_hosts
 from albertine.deploy.server_log import ServerLog
 from albertine.settings.exit_rule import make_exit_rule

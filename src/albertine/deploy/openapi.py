@@ -6,17 +6,21 @@ The schemas of results are in `openapi_schemas.py`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albertine.deploy.authorization import OPEN_PATHS
-from albertine.deploy.endpoints import EMBED_PATH, Endpoint, ServedModel
+from albertine.deploy.endpoints import Endpoint, ServedModel
 from albertine.deploy.openapi_schemas import (
     EMBED_REQUEST,
     EMBED_RESPONSE,
     ERROR,
+    OPENAI_REQUEST,
+    OPENAI_RESPONSE,
     PREDICT_REQUEST,
     PREDICT_RESPONSE,
+    TOKENIZE_REQUEST,
+    TOKENIZE_RESPONSE,
     item_schema,
     result_schema,
 )
+from albertine.deploy.paths import DEFAULT_PATHS, EMBED_PATH, OPEN_PATHS, OPENAI_PATHS, TOKENIZE_PATH
 from albertine.deploy.request_record import REQUEST_ID_HEADER
 from albertine.deploy.tei import MAX_REQUEST_ITEMS
 from albertine.tasks.types.json_schema import COUNT, Schema, array_of
@@ -52,6 +56,7 @@ def openapi_description(model: ServedModel, *, has_token: bool) -> dict[str, Any
     if model.embedder is not None:
         schemas |= {"EmbedRequest": EMBED_REQUEST, "EmbedResponse": EMBED_RESPONSE}
         paths[EMBED_PATH] = {"post": _embed_operation()}
+    _add_tei_paths(model, paths, schemas)
     description: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": f"Albertine: {model.name}", "version": __version__},
@@ -69,8 +74,8 @@ def _require_token(description: dict[str, Any]) -> None:
     description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     description["security"] = [{"token": []}]
     for path, operations in description["paths"].items():
-        for operation in operations.values():
-            if path in OPEN_PATHS:
+        for method, operation in operations.items():
+            if path in OPEN_PATHS and method == "get":
                 operation["security"] = []
             else:
                 operation["responses"]["401"] = _error("The token is missing or wrong.")
@@ -88,6 +93,7 @@ def _page_paths() -> dict[str, dict[str, Any]]:
         ("/", "page", "A page for trying the model.", "text/html", text),
         ("/info", "info", "The model, its endpoints and limits.", "application/json", json_object),
         ("/health", "health", "Whether all workers answer.", "application/json", health),
+        ("/ping", "ping", "Whether all workers answer.", "application/json", health),
         ("/metrics", "metrics", "Metrics for Prometheus.", "text/plain", text),
         ("/openapi.json", "openapi", "This description.", "application/json", json_object),
     )
@@ -137,6 +143,30 @@ def _embed_operation() -> dict[str, Any]:
         _reference("EmbedResponse"),
         tuple(_ERRORS),
     )
+
+
+def _add_tei_paths(model: ServedModel, paths: dict[str, dict[str, Any]], schemas: dict[str, Schema]) -> None:
+    """Add the other paths of text-embeddings-inference, with their schemas."""
+    if model.default_path is not None:
+        operation = paths[model.default_path]["post"]
+        for path, name in zip(DEFAULT_PATHS, ("default", "invocations"), strict=True):
+            paths.setdefault(path, {})["post"] = {**operation, "operationId": name}
+    if model.embedder is not None:
+        schemas |= {"OpenAIRequest": OPENAI_REQUEST, "OpenAIResponse": OPENAI_RESPONSE}
+        for path, name in zip(OPENAI_PATHS, ("openaiEmbeddings", "embeddings"), strict=True):
+            summary = "Return a vector for each text, in the form of OpenAI."
+            request, response = _reference("OpenAIRequest"), _reference("OpenAIResponse")
+            paths[path] = {"post": _post(name, summary, request, response, tuple(_ERRORS))}
+    schemas |= {"TokenizeRequest": TOKENIZE_REQUEST, "TokenizeResponse": TOKENIZE_RESPONSE}
+    paths[TOKENIZE_PATH] = {
+        "post": _post(
+            "tokenize",
+            "Return the tokens of each text, as text-embeddings-inference does.",
+            _reference("TokenizeRequest"),
+            _reference("TokenizeResponse"),
+            tuple(_ERRORS),
+        )
+    }
 
 
 def _post(

@@ -50,6 +50,7 @@ ERROR: Schema = object_of(
         "error_type": {"enum": ["Validation", "Backend", "Overloaded"]},
         "request_id": TEXT,
     },
+    {"message": TEXT, "type": TEXT, "code": COUNT},  # of the paths of OpenAI
     closed=True,
 )
 
@@ -61,8 +62,38 @@ PREDICT_REQUEST: Schema = object_of(
 )
 _PREDICTIONS: Schema = array_of(object_of({"score": NUMBER, "label": TEXT}))
 PREDICT_RESPONSE: Schema = {"anyOf": [_PREDICTIONS, array_of(_PREDICTIONS)]}
+_TEXTS: Schema = {"anyOf": [TEXT, array_of(TEXT, minimum=1, maximum=MAX_REQUEST_ITEMS)]}
 EMBED_REQUEST: Schema = object_of(
-    {"inputs": {"anyOf": [TEXT, array_of(TEXT, minimum=1, maximum=MAX_REQUEST_ITEMS)]}},
+    {"inputs": _TEXTS},
     {"normalize": _FLAG, "truncate": _FLAG, "truncation_direction": _DIRECTION},
 )
 EMBED_RESPONSE: Schema = array_of(array_of(NUMBER))
+OPENAI_REQUEST: Schema = object_of(
+    {"input": _TEXTS},
+    {"model": {}, "user": {}, "encoding_format": {"enum": ["float", "base64", None]}},
+)
+OPENAI_RESPONSE: Schema = object_of(
+    {
+        "object": {"const": "list"},
+        "data": array_of(
+            object_of(
+                {
+                    "object": {"const": "embedding"},
+                    "index": COUNT,
+                    "embedding": {"anyOf": [array_of(NUMBER), TEXT]},
+                }
+            )
+        ),
+        "model": TEXT,
+        "usage": object_of({"prompt_tokens": COUNT, "total_tokens": COUNT}),
+    }
+)
+TOKENIZE_REQUEST: Schema = object_of({"inputs": _TEXTS}, {"add_special_tokens": _FLAG})
+_POSITION: Schema = {"type": ["integer", "null"], "minimum": 0}
+TOKENIZE_RESPONSE: Schema = array_of(
+    array_of(
+        object_of(
+            {"id": COUNT, "text": TEXT, "special": {"type": "boolean"}, "start": _POSITION, "stop": _POSITION}
+        )
+    )
+)

@@ -1,4 +1,4 @@
-"""The API of Hugging Face text-embeddings-inference (TEI): bodies with `inputs` for /predict and /embed.
+"""The API of Hugging Face text-embeddings-inference (TEI): /predict, /embed and /tokenize with `inputs`.
 
 Its clients work without changes: the forms of requests and responses, the defaults and the statuses of errors
 are TEI's. What an Albertine model cannot do is an error, not ignored.
@@ -39,18 +39,20 @@ class TeiRequest:
     """A request in TEI's form.
 
     Attributes:
-        items: the inputs: of /predict the fields of each item, of /embed texts.
+        items: the inputs: of /predict the fields of each item, else texts.
         is_batch: whether the response is a list with an entry for each item.
         truncate: whether a long text is truncated; else it is an error.
         raw_scores: of /predict: whether the scores are logits.
         normalize: of /embed: whether the vectors have length 1.
+        add_special_tokens: of /tokenize: whether [CLS] and [SEP] are among the tokens.
     """
 
     items: Sequence[Any]
-    is_batch: bool
-    truncate: bool
+    is_batch: bool = True
+    truncate: bool = False
     raw_scores: bool = False
     normalize: bool = True
+    add_special_tokens: bool = True
 
 
 def is_tei_request(payload: Any) -> bool:
@@ -81,33 +83,48 @@ def _text_or_pair(texts: Any) -> dict[str, str]:
     return dict(zip(("text", "text_pair"), texts, strict=False))
 
 
-def parse_embed(payload: Mapping[str, Any]) -> TeiRequest:
+def parse_embed(payload: Any) -> TeiRequest:
     """Return the request in the JSON of POST /embed."""
-    inputs = payload["inputs"]
-    texts = [inputs] if isinstance(inputs, str) else inputs
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise TeiError(422, "inputs: must be a text or a list of texts; token ids are not supported")
-    _check_count(texts)
+    texts = parse_texts(payload)
     _check_direction(payload)
     for name in ("prompt_name", "dimensions"):
         if payload.get(name) is not None:
             raise TeiError(422, f"{name}: not supported; leave it out")
     return TeiRequest(
-        texts, True, _flag(payload, "truncate", False), normalize=_flag(payload, "normalize", True)
+        texts, truncate=_flag(payload, "truncate", False), normalize=_flag(payload, "normalize", True)
     )
 
 
+def parse_tokenize(payload: Any) -> TeiRequest:
+    """Return the request in the JSON of POST /tokenize."""
+    texts = parse_texts(payload)
+    if payload.get("prompt_name") is not None:
+        raise TeiError(422, "prompt_name: not supported; leave it out")
+    return TeiRequest(texts, add_special_tokens=_flag(payload, "add_special_tokens", True))
+
+
+def parse_texts(payload: Any, key: str = "inputs") -> list[str]:
+    """Return the texts under a key of a request, which is a text or a list of texts."""
+    if not isinstance(payload, Mapping) or key not in payload:
+        raise TeiError(422, f"must be a JSON object with {key}, a text or a list of texts")
+    texts = [payload[key]] if isinstance(payload[key], str) else payload[key]
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise TeiError(422, f"{key}: must be a text or a list of texts; token ids are not supported")
+    _check_count(texts, key)
+    return texts
+
+
 def parse_text(text: str) -> tuple[str, int]:
-    """Return a text to embed as the input of a batch, with its size in characters."""
+    """Return a text as the input of a batch, with its size in characters."""
     check_text(text, "text")
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"{len(text):,} characters; an item may have at most {MAX_CHARACTERS:,}")
     return text, len(text)
 
 
-def _check_count(items: Sequence[Any]) -> None:
+def _check_count(items: Sequence[Any], key: str = "inputs") -> None:
     if len(items) > MAX_REQUEST_ITEMS:
-        raise TeiError(413, f"inputs: a batch of {len(items):,}; send at most {MAX_REQUEST_ITEMS:,}")
+        raise TeiError(413, f"{key}: a batch of {len(items):,}; send at most {MAX_REQUEST_ITEMS:,}")
 
 
 def _check_direction(payload: Mapping[str, Any]) -> None:
@@ -146,15 +163,34 @@ def embed_response(request: TeiRequest, outputs: Sequence[Mapping[str, Any]], ma
     return [(normalized(vector) if request.normalize else vector).tolist() for vector in vectors]
 
 
+def tokenize_response(request: TeiRequest, outputs: Sequence[Sequence[Mapping[str, Any]]]) -> Any:
+    """Return the response of POST /tokenize: the tokens of each text."""
+    return [
+        [token for token in tokens if request.add_special_tokens or not token["special"]]
+        for tokens in outputs
+    ]
+
+
 def _check_truncation(request: TeiRequest, outputs: Sequence[Mapping[str, Any]], max_length: int) -> None:
-    if request.truncate:
-        return
+    if not request.truncate:
+        check_lengths(outputs, max_length, "inputs: ", "send a shorter one, or truncate: true")
+
+
+def check_lengths(outputs: Sequence[Mapping[str, Any]], max_length: int, prefix: str, advice: str) -> None:
+    """Raise `TeiError` if a text was truncated.
+
+    Args:
+        outputs: the outputs of a batch.
+        max_length: maximum tokens of a text.
+        prefix: where the texts were, at the start of the message.
+        advice: what to do, at its end.
+    """
     for output in outputs:
         if excess := output.get("truncated_tokens"):
             raise TeiError(
                 413,
-                f"inputs: a text has {excess:,} tokens more than the {max_length:,} that the model reads; "
-                "send a shorter one, or truncate: true",
+                f"{prefix}a text has {excess:,} tokens more than the {max_length:,} that the model reads; "
+                f"{advice}",
             )
 
 
