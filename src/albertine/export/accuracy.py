@@ -1,11 +1,12 @@
 """Judges an export in int8: the scores of its source and its own, on the same data."""
 
+import heapq
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +34,8 @@ CALIBRATION_ROWS = 300
 CALIBRATION_TOKENS = 1024  # of one input of the quantizer
 _HELD_OUT_SAMPLES = 400
 _SAMPLE_TOKENS = 128
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,12 @@ def missing_data_message(option: str, shown: str, *, must_judge: bool) -> str:
     return f"--{option} is missing: its {shown} show what int8 loses; {rest}"
 
 
+def sample_rows(rows: Iterable[Row], count: int) -> list[Row]:
+    """Return a random sample of rows of any number, the same at each call; files may be sorted."""
+    generator = random.Random(0)
+    return heapq.nsmallest(count, rows, key=lambda _: generator.random())
+
+
 class _FinetunedJudge(Judge):
     """Judges a fine-tuned model by the metrics of its task."""
 
@@ -168,7 +177,7 @@ class _FinetunedJudge(Judge):
 
     def calibration_strips(self) -> Sequence[Strip]:
         examples = self._examples(self._calibration, require_labels=False)
-        encoded = self._model.create_scorer().encode(list(islice(examples, CALIBRATION_ROWS)))
+        encoded = self._model.create_scorer().encode(sample_rows(examples, CALIBRATION_ROWS))
         samples = [sample for example in encoded for sample in example.samples]
         groups = longest_first_groups(samples, CALIBRATION_TOKENS)
         return [strip_from_samples([samples[index] for index in group]) for group in groups]

@@ -13,6 +13,7 @@ from albertine.export.accuracy import (
     Accuracy,
     Judge,
     missing_data_message,
+    sample_rows,
 )
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import (
@@ -49,7 +50,7 @@ class EmbeddingJudge(Judge):
             )
 
     def calibration_strips(self) -> Sequence[Strip]:
-        """Return the first texts, one in each strip: the graph takes a row for one text."""
+        """Return texts, one in each strip: the graph takes a row for one text."""
         examples = self._source.encode(self._calibration)
         return [strip_from_samples([example.samples[0]]) for example in examples]
 
@@ -75,14 +76,10 @@ class EmbeddingJudge(Judge):
         return _similarities(self._source(self._judged))
 
     def _texts(self, source: str, count: int) -> list[str]:
-        """Return the first different texts of a file."""
+        """Return the different texts of a sample of the rows of a file."""
         errors = ReadErrors(skip=self._settings.on_error == "skip")
-        texts: dict[str, None] = {}
-        for example in read_texts(source, self._settings, errors):
-            texts[example.texts[0]] = None
-            if len(texts) == count:
-                break
-        return list(texts)
+        rows = (example.texts[0] for example in read_texts(source, self._settings, errors))
+        return list(dict.fromkeys(sample_rows(rows, count)))
 
 
 def _vectors_of_graph(exported: EmbeddingPipeline, texts: Sequence[str]) -> Vectors:

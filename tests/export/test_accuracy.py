@@ -1,0 +1,49 @@
+"""Tests of the rows that calibrate an export in int8."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.task_fixtures import write_csv
+
+from albertine.export.accuracy import CALIBRATION_ROWS, create_judge, sample_rows
+from albertine.export.embedding_accuracy import create_embedding_judge
+from albertine.export.settings import ExportSettings
+from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
+from albertine.interop.load import load_checkpoint, load_encoder
+from albertine.settings.engine import EngineOptions
+
+SHORT, LONG = "ka", "ka lo bra mi ka lo bra mi"
+
+
+def test_a_sample_is_drawn_from_all_rows() -> None:
+    rows = sample_rows(iter(range(30_000)), 300)
+    assert rows == sample_rows(iter(range(30_000)), 300)
+    assert len(set(rows)) == 300
+    for start in (0, 10_000, 20_000):
+        assert 70 < sum(start <= row < start + 10_000 for row in rows) < 130
+    assert sorted(sample_rows(range(5), 300)) == [0, 1, 2, 3, 4]
+
+
+def test_calibration_sees_all_of_a_sorted_file(classifier: Path, tmp_path: Path) -> None:
+    rows = [{"review": text} for text in (SHORT, LONG) for _ in range(2 * CALIBRATION_ROWS)]
+    table = write_csv(tmp_path / "sorted.csv", rows)
+    settings = ExportSettings(to="openvino", precision="int8", calibrate=table)
+    judge = create_judge("model", classifier, load_checkpoint(classifier), settings, must_judge=False)
+    assert judge is not None
+    lengths = [length for strip in judge.calibration_strips() for length in strip.lengths]
+    assert len(lengths) == CALIBRATION_ROWS
+    assert CALIBRATION_ROWS / 3 < sum(length == max(lengths) for length in lengths) < 2 * CALIBRATION_ROWS / 3
+
+
+def test_texts_for_vectors_are_drawn_from_all_of_a_sorted_file(checkpoint: Path, tmp_path: Path) -> None:
+    texts = [f"{text} {'lo ' * (number % 7)}{number}" for text in (SHORT, LONG) for number in range(600)]
+    table = write_csv(tmp_path / "sorted.csv", [{"text": text} for text in texts])
+    settings = replace(ExportSettings(to="openvino", precision="int8", task="embed"), data=str(table))
+    modules = modules_of_folder(checkpoint)
+    source = make_embedding_pipeline(modules, load_encoder(checkpoint), EngineOptions("cpu", "fp32"))
+    judge = create_embedding_judge(source, settings, must_judge=True)
+    assert judge is not None
+    lengths = [length for strip in judge.calibration_strips() for length in strip.lengths]
+    assert len(lengths) == CALIBRATION_ROWS
+    middle = (min(lengths) + max(lengths)) / 2
+    assert CALIBRATION_ROWS / 4 < sum(length > middle for length in lengths) < 3 * CALIBRATION_ROWS / 4
