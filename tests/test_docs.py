@@ -64,6 +64,15 @@ def test_relative_links_exist(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize("folder", ["", "docs", "docs/decisions", "docs/records", "docs/studies"])
+def test_no_line_breaks_a_table(folder: str) -> None:
+    """Rows after a blank line would be shown as text: every block of rows needs a line below its head."""
+    for page in sorted((ROOT / folder).glob("*.md")):
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            assert re.match(r"\|.*\n\|(?:\s*:?-+:?\s*\|)+\n", table), f"{page}: {table.splitlines()[0]}"
+
+
 def test_links_to_lines_are_of_definitions() -> None:
     links = re.findall(
         r"\[`(\w+)`\]\((\.\./src/[^)#]+)#L(\d+)\)",
