@@ -3,6 +3,7 @@
 The files are temporary. `albertine export` writes them once and for all, also in int8.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +17,9 @@ from albertine.errors import InputError, WorkError
 from albertine.model.model import Model
 from albertine.settings.engine import FORMAT_OF_ENGINE, EngineName
 from albertine.settings.export import ExportFormat
+
+# Settings with which steps of depth are calls of the same block.
+_PLAIN_STEPS: Mapping[str, object] = {"depth_rule": "fixed", "step_rank": 0, "step_vectors": False}
 
 
 def check_convertible(model: Model, source: str = "this model") -> None:
@@ -49,13 +53,18 @@ def check_steps(model: Model, source: str | Path, option: str) -> None:
         source: its name, for messages.
         option: what needs such steps.
     """
-    for name, plain in (("depth_rule", "fixed"), ("step_rank", 0), ("step_vectors", False)):
+    for name, plain in _PLAIN_STEPS.items():
         value = getattr(model.settings, name)
         if value != plain:
             raise InputError(
                 f"{source}: {name} = {str(value).lower()}: its steps are not calls of the same block, as "
                 f"{option} needs"
             )
+
+
+def has_equal_steps(model: Model) -> bool:
+    """Return whether steps of depth are calls of the same block."""
+    return all(getattr(model.settings, name) == plain for name, plain in _PLAIN_STEPS.items())
 
 
 def convert_model(

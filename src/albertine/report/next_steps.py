@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from albertine.engines.conversion import is_convertible
+from albertine.engines.conversion import has_equal_steps, is_convertible
 from albertine.finetune.settings import FinetuneSettings
 from albertine.model.model import Model
 from albertine.report.page import Section, code_block, paragraphs
@@ -22,16 +22,24 @@ def next_steps(source: str, card: TaskCard, settings: FinetuneSettings | None, m
     """
     quoted, name = shlex.quote(source), shlex.quote(Path(source).resolve().name)
     labeled = _labeled_data(card, settings)
-    evaluate = f"albertine evaluate {quoted} --data {shlex.quote(labeled or 'LABELED.csv')}"
+    data = f"--data {shlex.quote(labeled or 'LABELED.csv')}"
     commands = [
-        evaluate,
+        f"albertine evaluate {quoted} {data}",
         f"albertine predict {quoted} --data NEW.csv --out answers.csv",
         f"albertine serve {quoted}",
     ]
     explanation = "Evaluate it on labeled examples, predict new ones, or serve it over HTTP."
     if is_convertible(model):
-        commands.append(f"albertine export {quoted} --to onnx --out {name}-onnx")
-        explanation += " An export runs without PyTorch; it needs pip install 'albertine[deploy]'."
+        commands.append(f"albertine export {quoted} --to onnx --precision int8 {data} --out {name}-int8")
+        explanation += (
+            " An export in int8 runs without PyTorch and has a quarter of the bytes; what int8 loses is "
+            "measured on the labeled examples. It needs pip install 'albertine[deploy]'."
+        )
+        if has_equal_steps(model):
+            commands.append(f"albertine export {quoted} --to web --out {name}-web")
+            explanation += (
+                " The one for the web is a page, which computes in the browser; it also needs Node.js."
+            )
     placeholders = "NEW.csv is a placeholder" if labeled else "LABELED.csv and NEW.csv are placeholders"
     return Section(
         "Next steps",
