@@ -50,15 +50,12 @@ class ShardedSteps:
 
     Attributes:
         model: the model.
-        gathered_bytes: bytes of the parameters in the last forward pass.
     """
 
     def __init__(self, workload: Workload, distributed: Distributed):
         self.model = Model(workload.model, PRETRAIN_HEAD)
         self.model.configure(ComputeOptions(torch.float32, recompute=False, compile=False))
-        shard_model(self.model, distributed)
-        self.model.encoder.register_forward_pre_hook(self._note_gathered_bytes)
-        self.gathered_bytes = 0
+        shard_model(self.model, distributed, torch.float32)
         self._gradients: Gradients = make_gradients(self.model)
         self._optimizers = Optimizers(self.model, workload.train, torch.float32)
         self._distributed = distributed
@@ -84,11 +81,7 @@ class ShardedSteps:
             "optimizer": local_bytes(
                 [tensor for state in states for one in state for tensor in one.values()]
             ),
-            "gathered": self.gathered_bytes,
         }
-
-    def _note_gathered_bytes(self, *_: object) -> None:
-        self.gathered_bytes = sum(weight.nbytes for weight in self.model.parameters())
 
 
 def _random_batch(vocab_size: int, tokens: int, length: int) -> tuple[Strip, PretrainingTargets]:

@@ -175,6 +175,20 @@ def test_sharding_saves_the_state_of_the_optimizer() -> None:
     assert sharded.memory.optimizer == pytest.approx(whole.memory.optimizer / 8, rel=1e-6)
 
 
+def test_sharding_holds_two_layers_beside_the_shards() -> None:
+    layer, train = 12 * 1024**2 + 13 * 1024, {"shard": "true", "optimizer": "adamw", "precision": "bf16"}
+    bert = plan("bert-large", "2 x A100", train=train)
+    held = bert.parameters - 22 * layer
+    assert bert.memory.weights == bert.parameters * 2 + held * 6
+    assert bert.memory.gradients == bert.parameters * 2 + held * 4
+    # Layers are gathered twice in bf16, the rest once in fp32, and all gradients are sent in fp32.
+    other = bert.parameters - 24 * layer
+    sent = 2 * 2 * 24 * layer + 4 * other + 4 * bert.parameters
+    assert bert.sent_bytes == pytest.approx(bert.micro_batches * sent / 2)
+    albert = plan("albert-large", "2 x A100", train=train)  # one layer, in use during the whole pass
+    assert albert.memory.weights == albert.parameters * (2 + 6)
+
+
 def test_fewer_layers_and_short_samples_cost_less() -> None:
     constant = plan("albert-base", "H100", train={"steps": "10000"})
     short = plan("albert-base", "H100", train={"steps": "10000"}, curriculum={"length": "128, 512 from 0.9"})

@@ -1,6 +1,7 @@
 """Training with several processes equals training with one."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from albertine.pretrain.settings import PretrainSettings
+from albertine.settings.model import Sharing
 from tests.conftest import ForkServer
 
 from .conftest import read_untimed_metrics, weight_bytes, with_train
@@ -58,11 +60,27 @@ def test_losses_match_a_single_process(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("optimizer", ["muon", "adamw", "lamb"])
+@pytest.mark.parametrize(
+    ("optimizer", "share", "changes"),
+    [
+        ("muon", "all", {}),
+        ("adamw", "all", {}),
+        ("lamb", "all", {}),
+        ("muon", "none", {}),  # each block is gathered by itself
+        ("adamw", "attention", {"recompute": True}),
+        ("lamb", "none", {"precision": "bf16"}),
+    ],
+)
 def test_sharding_does_not_change_losses(
-    optimizer: str, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
+    optimizer: str,
+    share: Sharing,
+    changes: dict[str, Any],
+    settings: PretrainSettings,
+    tmp_path: Path,
+    fork_server: ForkServer,
 ) -> None:
-    settings = with_train(settings, optimizer=optimizer, micro_batch_tokens=64)
+    settings = replace(settings, model=replace(settings.model, share=share))
+    settings = with_train(settings, optimizer=optimizer, micro_batch_tokens=64, **changes)
     exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path))
     assert exit_codes == [0], output
     sharded = with_train(settings, shard=True)

@@ -5,6 +5,7 @@ of each and applies each once. All other sharing schemes are plans too, and one 
 them all.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 from albertine.errors import InputError
@@ -47,3 +48,19 @@ def depth_plan(settings: ModelSettings, depth: int | None = None) -> tuple[Block
                 )
             )
     return tuple(plan)
+
+
+class UnsharedBlocks(NamedTuple):
+    """Indices of the attention and of the feed-forward blocks that a pass applies only once."""
+
+    attention: frozenset[int]
+    ffn: frozenset[int]
+
+
+def unshared_blocks(settings: ModelSettings) -> UnsharedBlocks:
+    """Return the blocks that only one layer uses."""
+    if settings.depth_rule != "fixed":  # a solver may apply a layer more often than the plan says
+        return UnsharedBlocks(frozenset(), frozenset())
+    plan = depth_plan(settings)
+    uses = Counter(block.attention for block in plan), Counter(block.ffn for block in plan)
+    return UnsharedBlocks(*(frozenset(index for index in count if count[index] == 1) for count in uses))

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from albertine.model.attention import AttentionLayout, one_query_attention
-from albertine.model.depth_plan import BlockIndices, depth_plan
+from albertine.model.depth_plan import BlockIndices, depth_plan, unshared_blocks
 from albertine.model.depth_rules import Halting, LayerFunction, StepSignal, equilibrium, fixed_depth
 from albertine.model.kernels.selection import Kernels
 from albertine.model.layers import (
@@ -122,13 +122,13 @@ class Encoder(nn.Module):
         hidden = self._with_signal(hidden, len(plan) - 1)
         rows, order = layout.rows(indices).sort()  # sorted rows have the order of the sorted sequences
         attend = self._one_query_attention(strip, layout, rows)
-        output = encoder_layer_at(
-            hidden,
-            rows,
-            *self._layer_weights(plan, options)(len(plan) - 1),
-            attend=attend,
-            options=self._layer_options(options),
-        )
+        layer_weights = self._layer_weights(plan, options)
+
+        def last_layer(hidden: Tensor) -> Tensor:
+            weights, layer_options = layer_weights(len(plan) - 1), self._layer_options(options)
+            return encoder_layer_at(hidden, rows, *weights, attend=attend, options=layer_options)
+
+        output = self._with_blocks(plan[-1], last_layer, hidden)
         return torch.empty_like(output).index_copy_(0, order, self.normalized_output(output))
 
     def _one_query_attention(
@@ -231,13 +231,25 @@ class Encoder(nn.Module):
         apply_layer = partial(encoder_layer, attend=attend, options=self._layer_options(options))
 
         def layer(hidden: Tensor, number: int, rows: Tensor | None = None) -> Tensor:
-            hidden, weights = self._with_signal(hidden, number), layer_weights(number)
-            if options.recompute and torch.is_grad_enabled():
-                output: Tensor = checkpoint(apply_layer, hidden, *weights, rows, use_reentrant=False)
-                return output
-            return apply_layer(hidden, *weights, rows)
+            def compute(hidden: Tensor) -> Tensor:
+                weights = layer_weights(number)
+                if options.recompute and torch.is_grad_enabled():
+                    output: Tensor = checkpoint(apply_layer, hidden, *weights, rows, use_reentrant=False)
+                    return output
+                return apply_layer(hidden, *weights, rows)
+
+            return self._with_blocks(plan[number], compute, self._with_signal(hidden, number))
 
         return layer
+
+    def _with_blocks(
+        self, indices: BlockIndices, layer: Callable[[Tensor], Tensor], hidden: Tensor
+    ) -> Tensor:
+        """Return layer(hidden), where the layer computes with the weights of two blocks."""
+        attention, ffn = self.attention[indices.attention], self.ffn[indices.ffn]
+        assert isinstance(attention, Attention)
+        assert isinstance(ffn, FeedForward)
+        return attention.hold_weights(partial(ffn.hold_weights, layer), hidden)
 
     def apply_block(
         self,
@@ -268,13 +280,24 @@ class Encoder(nn.Module):
         self, plan: tuple[BlockIndices, ...], options: ComputeOptions
     ) -> Callable[[int], tuple[AttentionWeights, FeedForwardWeights]]:
         """Return a function that returns the weights of a layer of a plan, by its number."""
-        # Each block is cast once, however many layers use it.
-        attention = {index: self._attention_weights(index, options) for index in {a for a, _ in plan}}
-        feed_forward = {index: self._feed_forward_weights(index, options) for index in {f for _, f in plan}}
+        # A block that several layers use is cast once. The others are cast when their layer is computed,
+        # because sharded training gathers them for this time only.
+        unshared = unshared_blocks(self.settings)
+        shared_attention = {
+            index: self._attention_weights(index, options)
+            for index in {a for a, _ in plan} - unshared.attention
+        }
+        shared_ffn = {
+            index: self._feed_forward_weights(index, options) for index in {f for _, f in plan} - unshared.ffn
+        }
 
         def weights(number: int) -> tuple[AttentionWeights, FeedForwardWeights]:
-            shared = attention[plan[number].attention], feed_forward[plan[number].ffn]
-            return self.step_differences.applied(number, *shared) if self.step_differences else shared
+            attention, ffn = plan[number]
+            blocks = (
+                shared_attention.get(attention) or self._attention_weights(attention, options),
+                shared_ffn.get(ffn) or self._feed_forward_weights(ffn, options),
+            )
+            return self.step_differences.applied(number, *blocks) if self.step_differences else blocks
 
         return weights
 

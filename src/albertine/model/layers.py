@@ -110,7 +110,18 @@ class FeedForwardWeights(NamedTuple):
     norm_bias: Tensor
 
 
-class Attention(nn.Module):
+class Block(nn.Module):
+    """The parameters of a part of a layer."""
+
+    def hold_weights(self, layer: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        """Return layer(hidden), where the layer computes with the weights of this block.
+
+        Sharded training gathers the weights for this call, and again for its backward pass.
+        """
+        return layer(hidden)
+
+
+class Attention(Block):
     """The parameters of multi-head attention and its norm; q, k and v are projected by one matrix."""
 
     def __init__(self, settings: ModelSettings):
@@ -124,7 +135,7 @@ class Attention(nn.Module):
         return AttentionWeights(*_cast_parameters((self.qkv, self.out, self.norm), dtype))
 
 
-class FeedForward(nn.Module):
+class FeedForward(Block):
     """The parameters of a feed-forward network and its norm."""
 
     def __init__(self, settings: ModelSettings):

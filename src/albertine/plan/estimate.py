@@ -11,9 +11,9 @@ These add up: training waits for the whole gradient before it sends it (`train/g
 import math
 from dataclasses import dataclass
 
+from albertine.model.cost import BYTES_PER_VALUE
 from albertine.plan.hardware import Hardware
 from albertine.plan.memory import MemoryModel
-from albertine.plan.parameters import ParameterCosts
 from albertine.plan.workload import Workload
 
 
@@ -42,13 +42,18 @@ class StepTime:
         return self.communication / self.total
 
 
-def sent_bytes(workload: Workload, parameters: ParameterCosts, devices: int, micro_batches: int) -> float:
+def sent_bytes(workload: Workload, memory: MemoryModel, devices: int, micro_batches: int) -> float:
     """Return the bytes that each device sends in a step, in a ring all-reduce of the gradients in fp32.
 
-    With sharded weights it is a gather of the weights and a scatter of the gradients, of each micro-batch.
+    With sharded weights, each micro-batch gathers the weights and scatters the gradients. The blocks of a
+    single layer are gathered for the forward and for the backward pass, in the precision of the products.
     """
-    reductions = micro_batches if workload.train.shard else 1
-    return reductions * 2.0 * (devices - 1) / devices * 4 * parameters.count
+    parameters, part = memory.parameters, (devices - 1) / devices
+    if not workload.train.shard:
+        return 2.0 * part * 4 * parameters.count
+    once = 4.0 * (parameters.count - parameters.unshared_count)
+    gathered = once + 2.0 * BYTES_PER_VALUE[memory.precision] * parameters.unshared_count
+    return micro_batches * part * (gathered + 4.0 * parameters.count)
 
 
 def estimate_step(
@@ -72,7 +77,7 @@ def estimate_step(
     # With sharded weights each device updates its part; Muon orthogonalizes whole matrices on all of them.
     shards = hardware.count if workload.train.shard else 1
     update = parameters.update_bytes / shards / device.bandwidth + parameters.update_flops / rate
-    sent = sent_bytes(workload, parameters, hardware.count, micro_batches)
+    sent = sent_bytes(workload, memory, hardware.count, micro_batches)
     return StepTime(products + activations, update, sent / hardware.link_rate)
 
 

@@ -43,18 +43,22 @@ class MemoryModel:
             tokens: tokens of a micro-batch.
             recompute: whether activations are recomputed; by default as the run does.
         """
-        model, count = self.workload.model, self.parameters.count
-        cast_bytes = count * (2 if self.precision == "bf16" else 0)  # a second copy of the weights
+        model, parameters = self.workload.model, self.parameters
+        # During a pass, sharded training holds the weights and gradients of two layers, and of all that is
+        # not of one layer: while a layer is computed, the next one is gathered.
+        count = passed = parameters.count
+        shards = self.devices if self.workload.train.shard else 1
+        if shards > 1:
+            passed = count - parameters.unshared_count + 2 * parameters.unshared_layer_count
+            passed = min(passed, count)
+        cast_bytes = passed * (2 if self.precision == "bf16" else 0)  # a second copy of the weights
         if model.step_rank:  # the sum of shared matrix and difference of each layer is kept, too
             matrices = sum(rows * columns for rows, columns in matrix_shapes(model).values())
             cast_bytes += model.layers * matrices * BYTES_PER_VALUE[self.precision]
-        is_sharded = self.workload.train.shard and self.devices > 1
-        shards = self.devices if is_sharded else 1
-        # For a pass, all weights are gathered from the shards; its gradients are whole before they are sent.
-        weights = 4 * count // shards + (4 * count if is_sharded else 0) + cast_bytes
+        gathered = 4 * passed if shards > 1 else 0
         return TrainingMemory(
-            weights=weights,
-            gradients=4 * count + (4 * count // shards if is_sharded else 0),
+            weights=4 * count // shards + gathered + cast_bytes,
+            gradients=4 * count // shards + gathered,
             optimizer=self.parameters.state_bytes // shards,
             activations=int(tokens * self.activation_bytes_per_token(recompute=recompute)),
         )

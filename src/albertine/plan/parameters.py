@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from albertine.model.depth_plan import unshared_blocks
 from albertine.plan.workload import Workload, untrained
 from albertine.train.muon import NEWTON_SCHULZ_STEPS
 from albertine.train.optimizers import parameter_groups
@@ -27,18 +28,25 @@ class ParameterCosts:
         state_bytes: bytes of the state of the optimizer.
         update_bytes: bytes that a step reads and writes to clear, clip and use the gradients.
         update_flops: FLOPs of the matrix products of the optimizer in a step.
+        unshared_count: number of parameters of blocks that only one layer uses.
+        unshared_layer_count: those of one layer.
     """
 
     count: int
     state_bytes: int
     update_bytes: int
     update_flops: float
+    unshared_count: int
+    unshared_layer_count: int
 
 
 def parameter_costs(workload: Workload) -> ParameterCosts:
     """Return the costs of the parameters of a run."""
     optimizer = workload.train.optimizer
-    groups = parameter_groups(untrained(workload.model, workload.head))
+    model = untrained(workload.model, workload.head)
+    groups, unshared = parameter_groups(model), unshared_blocks(workload.model)
+    attention = sum(weight.numel() for weight in model.encoder.attention[0].parameters())
+    ffn = sum(weight.numel() for weight in model.encoder.ffn[0].parameters())
     hidden = [*groups.qkv_matrices, *groups.hidden_matrices]
     other = sum(weight.numel() for weight in (*groups.other_matrices, *groups.vectors))
     matrices = sum(weight.numel() for weight in hidden)
@@ -54,6 +62,8 @@ def parameter_costs(workload: Workload) -> ParameterCosts:
         + other * _TRAFFIC[other_optimizer]
         + (matrices + other) * _GRADIENT_TRAFFIC,
         update_flops=update_flops,
+        unshared_count=len(unshared.attention) * attention + len(unshared.ffn) * ffn,
+        unshared_layer_count=bool(unshared.attention) * attention + bool(unshared.ffn) * ffn,
     )
 
 

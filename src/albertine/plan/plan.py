@@ -146,7 +146,7 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
         largest_micro_batch=largest,
         largest_micro_batch_recomputed=recomputed,
         step=step,
-        sent_bytes=round(sent_bytes(workload, parameters, hardware.count, micro_batches)),
+        sent_bytes=round(sent_bytes(workload, memory, hardware.count, micro_batches)),
         training_seconds=training_seconds,
         evaluation_seconds=evaluation_seconds,
         cost=None if settings.price is None else settings.price * device_hours,

@@ -49,7 +49,7 @@ def assemble_trainer(
     model.to(distributed.device)
     broadcast_parameters(model, distributed)
     if settings.shard and distributed.world_size > 1:
-        shard_model(model, distributed)
+        shard_model(model, distributed, dtype)
     return Trainer(
         model,
         trainable,

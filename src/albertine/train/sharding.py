@@ -6,17 +6,38 @@ that needs a whole matrix gathers it with `full_tensor`. Both `full_tensor` and
 `shard_like` return their argument if the model is not sharded.
 """
 
+import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from albertine.model.depth_plan import depth_plan, unshared_blocks
+from albertine.model.model import Model
 from albertine.train.distributed import Distributed
 
 
-def shard_model(model: nn.Module, distributed: Distributed) -> None:
-    """Shard the parameters of a model over the processes."""
-    fully_shard(model, mesh=init_device_mesh(distributed.device.type, (distributed.world_size,)))
+def shard_model(model: Model, distributed: Distributed, dtype: torch.dtype) -> None:
+    """Shard the parameters of a model over the processes.
+
+    Args:
+        model: the model, on its device.
+        distributed: the processes.
+        dtype: precision of the matrix products, in which the blocks of a single layer are gathered.
+    """
+    mesh = init_device_mesh(distributed.device.type, (distributed.world_size,))
+    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
+    unshared = unshared_blocks(model.settings)
+    for layer in depth_plan(model.settings):
+        blocks: list[nn.Module] = []
+        if layer.attention in unshared.attention:
+            blocks.append(model.encoder.attention[layer.attention])
+        if layer.ffn in unshared.ffn:
+            blocks.append(model.encoder.ffn[layer.ffn])
+        if blocks:  # gathered together, when the layer calls the first
+            fully_shard(blocks, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
+            register_fsdp_forward_method(blocks[0], "hold_weights")
+    fully_shard(model, mesh=mesh)
     for method in ("exit_outputs", "learned_exit_outputs"):
         if hasattr(model, method):  # gathers the weights, like a forward pass
             register_fsdp_forward_method(model, method)
