@@ -13,6 +13,7 @@ import pytest
 
 from albertine.model.parameter_counts import count_parameters
 from albertine.settings import MODEL_PRESETS
+from albertine.version import __version__
 from tests.doc_pages import CODE_BLOCK, ROOT, free_port, process_environment, run_page
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -118,10 +119,18 @@ def test_the_citation_has_the_version_and_license() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     citation = dict(re.findall(r'^([a-z-]+): *"?([^"\n]*)', text, re.MULTILINE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert citation["version"] == project["version"]
+    assert citation["version"] == __version__
+    assert project["dynamic"] == ["version"]  # the build reads it from version.py
     assert citation["license"] == project["license"]
     assert citation["cff-version"] == "1.2.0"
     assert {"message", "title", "authors"} <= citation.keys()
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## ([0-9.]+)(, unreleased)?", changelog, re.MULTILINE)
+    assert newest
+    version = f"{newest[1]}.0"
+    is_released = newest[2] is None
+    assert __version__ == (version if is_released else f"{version}.dev0")
+    assert ("date-released" in citation) == is_released
 
 
 def options_of_all_commands() -> set[str]:

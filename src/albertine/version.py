@@ -1,3 +1,3 @@
 """The version of Albertine, recorded in the files that it writes."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
