@@ -7,12 +7,14 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-from albertine.deploy.metrics import HEARTBEATS, MAX_VALUES
+from albertine.deploy.metrics import ANSWERED, HEARTBEATS, MAX_VALUES
 from albertine.errors import InputError
+
+ENGINES = ("auto", "openvino")
 
 
 def answer_then_wait(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:
-    connection.send(["/predict"])
+    connection.send((["/predict"], "torch"))
     while True:
         memory[index * MAX_VALUES + HEARTBEATS] += 1
         time.sleep(0.1)
@@ -22,7 +24,7 @@ def answer_then_hang(job: Any, listener: Any, memory: Any, index: int, connectio
     if index:
         answer_then_wait(job, listener, memory, index, connection)
     memory[index * MAX_VALUES + HEARTBEATS] += 1
-    connection.send(["/predict"])
+    connection.send((["/predict"], "torch"))
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -33,3 +35,10 @@ def fail(job: Any, listener: Any, memory: Any, index: int, connection: Connectio
 
 def die(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def report_engine(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:
+    """Choose a library as a model does, and note the one of the job in the metrics."""
+    memory[index * MAX_VALUES + ANSWERED] = ENGINES.index(job.settings.engine)
+    connection.send((["/predict"], ENGINES[1]))
+    answer_then_wait(job, listener, memory, index, connection)

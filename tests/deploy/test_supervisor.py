@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -17,7 +18,7 @@ import pytest
 
 from albertine.deploy import heartbeats, supervisor
 from albertine.deploy.http_server import ServerJob, bind_socket
-from albertine.deploy.metrics import HANGS, LOADED, RESTARTS
+from albertine.deploy.metrics import ANSWERED, HANGS, LOADED, RESTARTS
 from albertine.deploy.server_log import ServerLog
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError, WorkError
@@ -225,7 +226,35 @@ def test_a_worker_that_fails_at_the_start_stops_the_server(
 ) -> None:
     monkeypatch.setattr(supervisor, "_work", work)
     with pytest.raises(error, match=message):
-        new_supervisor.run(lambda _: pytest.fail("not ready"))
+        new_supervisor.run(lambda *_: pytest.fail("not ready"))
+
+
+def test_with_engine_auto_the_first_worker_chooses_for_all(
+    new_supervisor: supervisor.Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_work", fake_workers.report_engine)
+    settings = replace(new_supervisor._job.settings, engine="auto", workers=2)
+    new_supervisor._job = replace(new_supervisor._job, settings=settings)
+
+    def stop_all(*ready: Any) -> None:
+        assert ready == (["/predict"], "openvino")
+        handler = signal.getsignal(signal.SIGTERM)  # called here: a signal could end the tests
+        assert callable(handler)
+        handler(signal.SIGTERM, None)
+
+    new_supervisor.run(stop_all)
+    engines = [fake_workers.ENGINES[int(one)] for one in new_supervisor.values[:, ANSWERED]]
+    assert engines == ["auto", "openvino"]
+
+
+@pytest.mark.slow
+def test_engine_auto_is_measured_once_for_all_workers(models: dict[str, Path]) -> None:
+    with two_workers(models["classify"], "--engine", "auto") as (process, address):
+        assert health(address) == {"status": "ok", "workers": 2, "workers_loaded": 2}
+        assert post(address, {"text": "ka"})["label"] in ("x", "y")
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=WAIT_SECONDS)
+    assert stderr.count("is the fastest here") == 1
 
 
 def test_a_worker_that_starts_after_the_signal_is_stopped(
@@ -258,8 +287,8 @@ def test_a_worker_that_dies_again_is_replaced_later_each_time(
                 assert callable(handler)
                 handler(signal.SIGTERM, None)
 
-    def kill_first(paths: Any) -> None:
-        assert paths == ["/predict"]
+    def kill_first(*ready: Any) -> None:
+        assert ready == (["/predict"], "torch")
         new_supervisor._workers[0].process.kill()
 
     monkeypatch.setattr(supervisor.Supervisor, "_start", noting_start)
@@ -295,7 +324,7 @@ def test_a_worker_that_hangs_is_killed(
             handler(signal.SIGTERM, None)
 
     monkeypatch.setattr(supervisor.Supervisor, "_start", noting_start)
-    new_supervisor.run(lambda _: None)
+    new_supervisor.run(lambda *_: None)
     assert starts == [0, 1, 0]
     assert new_supervisor.values[:, HANGS].tolist() == [1, 0]
     hung, died = capsys.readouterr().err.splitlines()[:2]

@@ -18,7 +18,6 @@ from tests.model.test_padded import HEADS, make_model
 
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.deploy.settings import ServeSettings
 from albertine.engines import libraries, selection
 from albertine.engines.engine import Engine
 from albertine.engines.selection import prepare_engine
@@ -142,8 +141,6 @@ def test_auto_leaves_out_an_engine_that_fails(
 
 
 def test_auto_is_refused_where_engines_must_be_alike() -> None:
-    with pytest.raises(SettingError, match="must name a library with several workers"):
-        ServeSettings(engine="auto", workers=2)
     with pytest.raises(SettingError, match="must be torch with exits = all"):
         EvaluateSettings(engine="auto", exits="all")
 

@@ -14,6 +14,7 @@ from albertine.deploy.embedding import Embedder
 from albertine.deploy.paths import DEFAULT_PATHS, EMBED_PATH, OPENAI_PATHS, TOKENIZE_PATH
 from albertine.deploy.tokenization import make_tokenize_function
 from albertine.errors import InputError
+from albertine.settings.engine import EngineName
 from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
 from albertine.tasks.types.json_schema import Schema
@@ -93,6 +94,7 @@ class ServedModel:
         max_length: maximum tokens of a sequence.
         micro_batch_tokens: tokens that the model computes at a time; only a longer sequence exceeds them.
         precision: precision of the matrix products.
+        engine: library that runs it.
         tokenizer: tokenizer of the model.
         endpoints: the endpoints, by path.
         embedder: computes the vectors of POST /embed; None if the model has no such path.
@@ -103,6 +105,7 @@ class ServedModel:
     max_length: int
     micro_batch_tokens: int
     precision: str
+    engine: EngineName
     tokenizer: Tokenizer
     endpoints: Mapping[str, Endpoint]
     embedder: Embedder | None = None

@@ -8,7 +8,7 @@ from albertine.deploy.batcher import ItemResult
 from albertine.deploy.embedding import Embedder
 from albertine.deploy.endpoints import Endpoint, ServedModel
 from albertine.deploy.logits import make_logits_function
-from albertine.engines.exported_folder import read_settings
+from albertine.engines.exported_folder import engine_name, read_settings
 from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.inference.embedding import (
@@ -98,6 +98,7 @@ def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> Se
         max_length,
         engine.micro_batch_tokens,
         engine.precision,
+        engine_name(engine),
         pipeline.tokenizer,
         by_path,
         embedder,
@@ -131,6 +132,7 @@ def _served_encoder(name: str, pipeline: EmbeddingPipeline, exit_rule: ExitRule 
         pipeline.max_length,
         engine.micro_batch_tokens,
         engine.precision,
+        engine_name(engine),
         pipeline.tokenizer,
         {},
         Embedder(pipeline),
@@ -140,13 +142,16 @@ def _served_encoder(name: str, pipeline: EmbeddingPipeline, exit_rule: ExitRule 
 def _served_task_model(name: str, model: TaskModel) -> ServedModel:
     pipeline = Pipeline(model)
     endpoint = _pipeline_endpoint(pipeline, model)
-    engine = model.members[0].engine if isinstance(model, EnsembleModel) else model.engine
+    members = model.members if isinstance(model, EnsembleModel) else [model]
+    names = {engine_name(member.engine) for member in members}
+    engine = members[0].engine
     return ServedModel(
         name,
         pipeline.labels,
         pipeline.max_length,
         engine.micro_batch_tokens,
         engine.precision,
+        names.pop() if len(names) == 1 else "torch",  # which runs all members of an ensemble
         model.tokenizer,
         {endpoint.path: endpoint},
     )

@@ -14,6 +14,7 @@ from albertine.deploy.metrics import ServerMetrics
 from albertine.deploy.model_loading import load_served_model
 from albertine.deploy.request_checks import allowed_hosts
 from albertine.deploy.server_log import ServerLog
+from albertine.settings.engine import EngineName
 from albertine.settings.exit_rule import make_exit_rule
 
 
@@ -21,7 +22,7 @@ def serve_model(
     job: ServerJob,
     listener: socket.socket,
     values: NDArray[np.float64],
-    on_ready: Callable[[Sequence[str]], None],
+    on_ready: Callable[[Sequence[str], EngineName], None],
     worker: int = 0,
 ) -> None:
     """Serve a model until a signal stops the process.
@@ -30,7 +31,8 @@ def serve_model(
         job: what to serve, and how.
         listener: the listening socket, which workers share.
         values: the metrics of all workers, `[workers, MAX_VALUES]`.
-        on_ready: called with the paths of POST requests when the server handles requests and signals.
+        on_ready: called with the paths of POST requests and the library that runs the model, when the server
+            handles requests and signals.
         worker: number of this process among the workers.
     """
     startup_errors: list[OSError] = []
@@ -46,7 +48,7 @@ def serve_model(
 
     def on_startup() -> None:
         try:
-            on_ready(model.post_paths)
+            on_ready(model.post_paths, model.engine)
         except OSError as error:  # uvicorn would hide it if raised here; it is raised after the shutdown
             startup_errors.append(error)
             server.should_exit = True

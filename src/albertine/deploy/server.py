@@ -14,6 +14,7 @@ from albertine.deploy.metrics import ANSWERED, TRUNCATED, new_values
 from albertine.deploy.request_checks import WILDCARD_ADDRESSES
 from albertine.deploy.server_log import ServerLog
 from albertine.deploy.settings import ServeSettings
+from albertine.settings.engine import EngineName
 
 
 def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> None:
@@ -22,7 +23,7 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
     log = ServerLog(settings.log_format)
     with bind_socket(settings.host, settings.port) as listener:
 
-        def on_ready(paths: Sequence[str]) -> None:
+        def on_ready(paths: Sequence[str], _engine: EngineName) -> None:
             _announce(job, listener, paths, log)
 
         # Imported here, because a process that only starts workers needs no model.

@@ -52,9 +52,6 @@ class ServeSettings(Settings):
     def check(self) -> None:
         """Raise SettingError if a host or an origin is malformed, or `exit` no rule."""
         make_exit_rule(self.exit, self.depth)
-        if self.engine == "auto" and self.workers > 1:
-            problem = "must name a library with several workers, which could choose different ones"
-            raise SettingError("engine", self.engine, problem, ("workers",))
         for name in self.allowed_host_names():
             if not _HOST_NAME.fullmatch(name):
                 raise SettingError(

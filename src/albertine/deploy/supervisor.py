@@ -15,10 +15,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from albertine.deploy.server_log import ServerLog
 from albertine.errors import SAME_REQUEST_SECONDS, WorkError
 from albertine.interruptions import InterruptHandler
 from albertine.processes import block_signals
+from albertine.settings.engine import EngineName
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang, and has no GPU
 _POLL_SECONDS = 0.2
@@ -39,6 +40,8 @@ _POLL_SECONDS = 0.2
 # the time.
 _MIN_LIFE_SECONDS = 10.0
 _MAX_DELAY_SECONDS = 30.0
+# What a worker reports when it is ready: the paths of POST requests, and the library that runs the model.
+_Ready: TypeAlias = tuple[Sequence[str], EngineName]
 
 
 @dataclass
@@ -48,7 +51,8 @@ class _Worker:
     Attributes:
         index: its number, and its row of the metrics.
         process: the process.
-        connection: gets the paths of the model when the worker is ready, or the error that ended it.
+        connection: gets the paths and the library of the model when the worker is ready, or the error that
+            ended it.
         started: time of its start, or when it was ready.
         is_ready: whether it has loaded the model.
         is_hung: whether it was killed because it hung.
@@ -82,15 +86,13 @@ class Supervisor:
         self._due: dict[int, tuple[float, int]] = {}  # by index: time of the next start, and failures
         self._last_signal: float | None = None
 
-    def run(self, on_ready: Callable[[Sequence[str]], None]) -> None:
-        """Start all workers, call `on_ready` with the paths of POST requests, and run until a signal."""
+    def run(self, on_ready: Callable[[Sequence[str], EngineName], None]) -> None:
+        """Start all workers, call `on_ready` when they have loaded the model, and run until a signal."""
         try:
-            for index in range(self._job.settings.workers):
-                self._start(index)
-            paths = self._wait_until_ready()
+            ready = self._start_all()
             handlers = {number: self._handle_signal(number) for number in (signal.SIGTERM, signal.SIGINT)}
             try:
-                on_ready(paths)
+                on_ready(*ready)
                 while self._last_signal is None:
                     self._poll()
                 self._heartbeats = HeartbeatWatch(self.values)  # measure anew, also for workers that load
@@ -102,6 +104,20 @@ class Supervisor:
                     signal.signal(number, handler)
         finally:
             self._kill_all()
+
+    def _start_all(self) -> _Ready:
+        """Start all workers, and return what they report when they are ready.
+
+        With `--engine auto`, the first one measures the libraries, and all others get its choice.
+        """
+        settings = self._job.settings
+        self._start(0)
+        if settings.engine == "auto":
+            _, engine = self._wait_until_ready()
+            self._job = replace(self._job, settings=replace(settings, engine=engine))
+        for index in range(1, settings.workers):
+            self._start(index)
+        return self._wait_until_ready()
 
     def _start(self, index: int, num_failures: int = 0) -> None:
         """Start a worker."""
@@ -117,9 +133,9 @@ class Supervisor:
         if self._last_signal is not None:  # it came while the worker was started
             process.terminate()
 
-    def _wait_until_ready(self) -> Sequence[str]:
-        """Wait until all workers have loaded the model; return its paths, or raise the error of a worker."""
-        paths: Sequence[str] = ()
+    def _wait_until_ready(self) -> _Ready:
+        """Wait until all workers have loaded the model, and return what they report, or raise an error."""
+        ready: _Ready = ((), "torch")
         while not all(worker.is_ready for worker in self._workers.values()):
             for worker in self._waiting():
                 message = self._receive(worker)
@@ -127,8 +143,8 @@ class Supervisor:
                     raise message
                 if message is None:
                     raise _died_while_loading(worker.process)
-                paths = message
-        return paths
+                ready = message
+        return ready
 
     def _waiting(self) -> list[_Worker]:
         """Return workers that have sent a message, or died, before they were ready; wait a little."""
@@ -138,7 +154,7 @@ class Supervisor:
         return [loading[connection] for connection in wait(list(loading), _POLL_SECONDS)]
 
     def _receive(self, worker: _Worker) -> Any:
-        """Return the paths from a worker that is ready, the error that ended it, or None if it died."""
+        """Return the report of a worker that is ready, the error that ended it, or None if it died."""
         try:
             message = worker.connection.recv()
         except EOFError:
@@ -258,7 +274,7 @@ def _work(job: ServerJob, listener: socket.socket, memory: Any, index: int, conn
     try:
         from albertine.deploy.model_server import serve_model
 
-        serve_model(job, listener, values, connection.send, index)
+        serve_model(job, listener, values, lambda *ready: connection.send(ready), index)
     except KeyboardInterrupt:  # stopped before it was ready
         sys.exit(1)
     except Exception as error:

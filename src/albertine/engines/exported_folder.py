@@ -16,6 +16,7 @@ import torch
 
 from albertine.device import choose_precision
 from albertine.engines.encoder_engine import ExportedEncoderEngine
+from albertine.engines.engine import EncoderEngine, Engine
 from albertine.engines.exported_engine import Arrays, ExportedEngine, Session
 from albertine.engines.no_telemetry import disable_telemetry
 from albertine.engines.single_graph_engine import SingleGraphEngine
@@ -31,7 +32,7 @@ from albertine.interop.transformers_config import (
     saved_model_settings,
 )
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
+from albertine.settings.engine import DEFAULT_OPTIONS, FORMAT_OF_ENGINE, EngineName, EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
 
 _LIBRARIES: dict[ExportFormat, str] = {
@@ -197,6 +198,12 @@ def _open_session(to: ExportFormat, file: Path, precision: torch.dtype, model: M
     from albertine.engines.openvino_session import open_openvino
 
     return open_openvino(file, precision)
+
+
+def engine_name(engine: Engine | EncoderEngine) -> EngineName:
+    """Return the option `--engine` that gives the library of an engine."""
+    libraries = {name: _LIBRARIES[to] for name, to in FORMAT_OF_ENGINE.items()}
+    return next((name for name, title in libraries.items() if engine.name.startswith(title)), "torch")
 
 
 def engine_title(to: ExportFormat, weights: ExportPrecision, precision: torch.dtype) -> str:
