@@ -225,7 +225,7 @@ def test_small_batches_give_the_same_scores(albert: Path, monkeypatch: pytest.Mo
     longest = max(len(text.ids) for text in scorer.encode(TEXTS))
     assert engine.most_sequences == 3
     assert engine.largest_strip <= max(40, longest)
-    assert sum(len(values) for arrays in scorer._cache.values() for values in arrays) <= 10
+    assert sum(len(values) for arrays in scorer.cache._entries.values() for values in arrays) <= 10
 
 
 def test_padded_vocabulary_rows_take_no_probability(tokenizer: Path) -> None:

@@ -13,10 +13,8 @@ at the tokens in which they differ, and those of both methods at words of one to
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from albertine.engines.engine import Engine, check_finite
 from albertine.errors import InputError
@@ -27,6 +25,7 @@ from albertine.inference.masked_copies import (
     ScoringMethod,
     text_groups,
 )
+from albertine.inference.score_cache import LogLikelihoods, ScoreCache
 from albertine.tasks.sequences import Ids, SequenceBuilder
 from albertine.text.tokenizer import Tokenizer
 from albertine.text.unicode_check import check_text
@@ -34,8 +33,6 @@ from albertine.text.word_encoder import spaced_word_starts
 
 _MAX_LOGITS = 1 << 26  # logits of one strip: 256 MB in fp32
 _MAX_CACHED_TOKENS = 1 << 18
-
-LogLikelihoods: TypeAlias = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -69,16 +66,22 @@ class TextScore:
 
 
 class PseudoLikelihoodScorer:
-    """Scores texts with a pre-trained model; threads may share it."""
+    """Scores texts with a pre-trained model; threads may share it.
+
+    Attributes:
+        engine: runs the model.
+        tokenizer: tokenizer of the model.
+        max_length: maximum tokens of a text, with [CLS] and [SEP].
+        cache: scores of the texts that were used last.
+    """
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer):
         self.engine, self.tokenizer = engine, tokenizer
+        self.cache = ScoreCache(_MAX_CACHED_TOKENS)
         self.max_length = engine.model_settings.max_length
         self._builder = SequenceBuilder(tokenizer, self.max_length)
         self._starts_word = spaced_word_starts(tokenizer)
-        self._lock = threading.Lock()  # of the encoder's cache of words and of `_cache`
-        self._cache: dict[bytes, tuple[LogLikelihoods, ...]] = {}
-        self._num_cached_tokens = 0
+        self._lock = threading.Lock()  # of the encoder's cache of words and of `cache`
 
     def score(self, texts: Sequence[str], method: ScoringMethod = "word-l2r") -> list[TextScore]:
         """Return the scores of texts, in order; raise `InputError` if a text is too long for the model."""
@@ -138,17 +141,14 @@ class PseudoLikelihoodScorer:
         prefix = ",".join(methods).encode()
         keys = [prefix + text.ids.tobytes() for text in texts]
         with self._lock:
-            known = {key: self._cache[key] for key in keys if key in self._cache}
+            found = {key: self.cache.get(key) for key in keys}
+        known = {key: values for key, values in found.items() if values is not None}
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        scored = self._compute(list(new.values()), methods)
-        known |= zip(new, scored, strict=True)
+        computed = dict(zip(new, self._compute(list(new.values()), methods), strict=True))
         with self._lock:
-            self._num_cached_tokens += len(methods) * sum(map(len, new.values()))
-            if self._num_cached_tokens > _MAX_CACHED_TOKENS:
-                self._cache.clear()
-                self._num_cached_tokens = 0
-            else:
-                self._cache |= {key: known[key] for key in new}
+            for key, values in computed.items():
+                self.cache.add(key, values)
+        known |= computed
         return [known[key] for key in keys]
 
     def _compute(
