@@ -108,13 +108,13 @@ def test_predict_streams_rows(reviews_model: Path, tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr("albertine.inference.predict.read_split", counting_read_split)
 
-    def recording_writer(predictions: Any, stream: Any, columns: Any, list_separator: str) -> int:
-        count = 0
-        for count, _ in enumerate(predictions, start=1):
-            rows_ahead.append(rows_read - count)
-        return count
+    class RecordingFormat(table_writer._JsonLines):
+        def text(self, rows: Any) -> str:
+            for _ in rows:
+                rows_ahead.append(rows_read - len(rows_ahead) - 1)
+            return super().text(rows)
 
-    monkeypatch.setitem(table_writer._WRITERS, ".jsonl", recording_writer)
+    monkeypatch.setitem(table_writer._FORMATS, ".jsonl", RecordingFormat)
     data = write_csv(tmp_path / "new.csv", [{"review": row["review"]} for row in reviews(9, 40)])
     predict(
         str(reviews_model / "run"),

@@ -146,7 +146,7 @@ def score(
 ) -> None:
     """Score each text of a file with a pre-trained model: its pseudo-log-likelihood.
 
-    A higher score means a more probable text. The file is read as a stream.
+    A higher score means a more probable text. The file may have any size. Resumes if interrupted.
 
     Example: albertine score my-run --data sentences.txt --out scores.jsonl
 

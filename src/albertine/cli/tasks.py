@@ -86,7 +86,7 @@ def predict(
     settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Predict each row of a file with a fine-tuned model; the file may have any size.
+    """Predict each row of a file with a fine-tuned model; the file may have any size. Resumes if interrupted.
 
     Column names default to those used for fine-tuning.
 

@@ -1,4 +1,4 @@
-"""JSON files with a checksum, which the build of a corpus writes before the manifest."""
+"""JSON files with a checksum, for work that may be interrupted."""
 
 import json
 from pathlib import Path

@@ -10,7 +10,7 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.inference.embedding import Vectors, load_embedding_pipeline
 from albertine.inference.settings import EmbedSettings
-from albertine.inference.table_writer import write_table
+from albertine.inference.table_writer import RowStream, write_table
 from albertine.settings.engine import EngineOptions
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import check_output_file, output_file
@@ -52,7 +52,7 @@ def embed(model: str | Path, settings: EmbedSettings, out: str | Path | None = N
     if file is not None and file.suffix.lower() == ".npy":
         count = _write_npy((vectors for _, vectors in chunks), pipeline.hidden_size, file)
     else:
-        count = write_table(_rows(chunks), file, ("embedding",), "vectors")
+        count = write_table(RowStream(_rows(chunks)), file, ("embedding",), "vectors")
     report_skipped(errors)
     counts.print_warnings(settings.data)
     return count

@@ -20,6 +20,7 @@ from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.inference.predict import prediction_writer, split_names_to_predict
 from albertine.inference.settings import EnsembleSettings
+from albertine.inference.table_writer import RowStream
 from albertine.interop.hub import is_ensemble
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
@@ -96,10 +97,10 @@ def evaluate_ensemble(
             examples = read_split(first, name, settings, require_labels=False)
             tracked_examples = progress.track(examples, f"Predicting {name}", unit="examples")
             counts = EncodingCounts(ensemble.tokenizer.special_ids)
-            write(name, ensemble.create_scorer().predict(tracked_examples, counts))
+            write(name, RowStream(ensemble.create_scorer().predict(tracked_examples, counts)))
             counts.print_warnings(f"{settings.data}, {name}")
         else:
-            write(name, candidates.predict(members))
+            write(name, RowStream(candidates.predict(members)))
     primary_metric = first.task.primary_metric(metrics)
     return EnsembleResult(
         first.card.task,

@@ -180,8 +180,12 @@ def fill_mask_pipeline(
             that is installed, None is torch, or the library of an export.
         revision: branch, tag or commit of a hub repository.
     """
-    options = EngineOptions(device, precision, engine)
     folder = locate_model(source, revision)
+    return fill_mask_pipeline_in(folder, source, EngineOptions(device, precision, engine))
+
+
+def fill_mask_pipeline_in(folder: Path, source: str | Path, options: EngineOptions) -> FillMaskPipeline:
+    """Return the pipeline of a model in a local folder; errors name it as the user did, `source`."""
     if is_export(folder):
         return exported_fill_mask_pipeline(str(source), folder, options)
     return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), options)

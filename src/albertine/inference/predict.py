@@ -4,30 +4,30 @@ The output has a row for each example, as JSON lines, CSV or TSV, or it is in th
 task's submission server or official script: a folder for GLUE, a .json file for SQuAD.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from albertine import progress
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
-from albertine.inference.ensemble_model import TaskModel, load_task_model
+from albertine.inference.ensemble_model import EnsembleModel, TaskModel, load_task_model
 from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import resolve_columns
 from albertine.inference.predict_on_cluster import ClusterPredictor
+from albertine.inference.row_identity import row_identity
 from albertine.inference.settings import PredictSettings
-from albertine.inference.table_writer import check_table_file, write_table
+from albertine.inference.table_writer import RowChunk, TableRows, all_rows, check_table_file, write_table
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import check_output_file, check_output_path, output_exists
 from albertine.tasks.encoding_counts import EncodingCounts
-from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.locations import is_folder
+from albertine.tasks.scorer import ExampleScorer
 from albertine.tasks.settings import Split
 from albertine.tasks.task import SubmissionFormat, Task, is_table_file
-from albertine.tasks.types.task_type import Prediction
 from albertine.text.hub_datasets import HUB_PREFIX
-
-Predictions = Iterator[tuple[Example, Prediction]]
 
 
 def predict(
@@ -59,17 +59,71 @@ def predict(
     predictor = finetuned.create_scorer() if executor is None else ClusterPredictor(executor, model, settings)
     count = 0
     for name in split_names:
-        examples = read_split(finetuned, name, settings, require_labels=False, keep=keep)
-        description = f"Predicting {name}" if is_official else "Predicting"
-        tracked_examples = progress.track(examples, description, unit="examples")
-        counts = EncodingCounts(finetuned.tokenizer.special_ids)
-        depths = _DepthMean()
-        count += write(name, depths.track(predictor.predict(tracked_examples, counts)))
+        rows = _PredictedRows(finetuned, predictor, settings, name, keep)
+        count += write(name, rows)
         title = f"{settings.data}, {name}" if is_official else settings.data
-        counts.print_warnings(title)
+        rows.counts.print_warnings(title)
         if rule is not None:
-            progress.print_message(f"{title}: mean depth {depths.mean:.2f} steps")
+            progress.print_message(f"{title}: mean depth {rows.mean_depth:.2f} steps")
     return count
+
+
+class _PredictedRows(TableRows):
+    """The predictions for a split.
+
+    Attributes:
+        counts: counts of the truncated and unknown tokens of its examples.
+    """
+
+    def __init__(
+        self,
+        model: TaskModel,
+        predictor: ExampleScorer | ClusterPredictor,
+        settings: PredictSettings,
+        split_name: str,
+        keep: KeepRequest | None,
+    ):
+        self._model, self._predictor, self._settings = model, predictor, settings
+        self._split_name, self._keep = split_name, keep
+        self.counts = EncodingCounts(model.tokenizer.special_ids)
+        self._depth_sum = 0.0
+
+    @property
+    def mean_depth(self) -> float:
+        """Mean number of steps of depth of the predictions."""
+        return self._depth_sum / max(1, self.counts.num_examples)
+
+    def chunks(self, num_finished: int) -> Iterator[RowChunk]:
+        """Yield the predictions for the examples after some that are finished."""
+        settings, name = self._settings, self._split_name
+        assert settings.data is not None
+        examples = read_split(self._model, name, settings, require_labels=False, keep=self._keep)
+        description = f"Predicting {name}" if is_folder(settings.data) else "Predicting"
+        tracked = progress.track(islice(examples, num_finished, None), description, unit="examples")
+        for chunk in self._predictor.predict_chunks(tracked, self.counts):
+            self._depth_sum += sum(prediction.get("depth", 0.0) for _, prediction in chunk)
+            yield RowChunk(chunk, len(chunk))
+
+    def identity(self) -> Mapping[str, Any] | None:
+        """Return all that the predictions depend on."""
+        model, settings = self._model, self._settings
+        members = model.members if isinstance(model, EnsembleModel) else [model]
+        folders = [member.folder for member in members]
+        if isinstance(model, EnsembleModel):
+            folders.append(Path(model.source))
+        assert settings.data is not None
+        columns = resolve_columns(model.card, settings)
+        identity = row_identity(folders, members[0].engine, settings.device, columns, settings.data)
+        return identity and {**identity, "--split": self._split_name}
+
+    def state(self) -> dict[str, Any]:
+        """Return the counts so far."""
+        return {"counts": self.counts.state(), "depth_sum": self._depth_sum}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        self.counts.restore(state["counts"])
+        self._depth_sum = state["depth_sum"]
 
 
 # Values that predictions of all task types have, or may have.
@@ -97,24 +151,6 @@ def _keep_request(model: TaskModel, settings: PredictSettings, out: Path | None)
     return KeepRequest(settings.keep, {*_COMMON_VALUES, *values}, resolve_columns(model.card, settings).id)
 
 
-class _DepthMean:
-    """The mean depth of predictions that pass through."""
-
-    def __init__(self) -> None:
-        self._sum, self._count = 0.0, 0
-
-    @property
-    def mean(self) -> float:
-        """Mean number of steps of depth so far."""
-        return self._sum / max(1, self._count)
-
-    def track(self, predictions: Predictions) -> Predictions:
-        """Yield the predictions, and add their depths."""
-        for example, prediction in predictions:
-            self._sum, self._count = self._sum + prediction.get("depth", 0.0), self._count + 1
-            yield example, prediction
-
-
 def split_names_to_predict(task: Task, data: str, split: Split | None = None) -> tuple[str, ...]:
     """Return the names of the parts of a split; without a split, of the one to predict by default."""
     if split is None:
@@ -126,7 +162,7 @@ def split_names_to_predict(task: Task, data: str, split: Split | None = None) ->
 
 def prediction_writer(
     task: Task, data: str, split_names: Sequence[str], out: Path | None
-) -> Callable[[str, Predictions], int]:
+) -> Callable[[str, TableRows], int]:
     """Return the function that writes the predictions for a part of a split and returns their number.
 
     Raises `InputError` if the output cannot be written, before any prediction is computed.
@@ -140,13 +176,11 @@ def prediction_writer(
         # Some of several files may be from an interrupted call: `write_one_of_several_files`.
         if all(output_exists(file) for file in files.values()):
             check_output_file(next(iter(files.values())))
-        return lambda name, predictions: submission.write(predictions, files[name])
+        return lambda name, rows: submission.write(all_rows(rows), files[name])
     if out is not None:
         check_table_file(out, [submission.suffix] if submission and submission.suffix else [])
     columns, separator = task.task_type.table_columns, task.task_type.list_separator
-    return lambda _, predictions: write_table(
-        predictions, out, columns, "predictions", list_separator=separator
-    )
+    return lambda _, rows: write_table(rows, out, columns, "predictions", list_separator=separator)
 
 
 def _is_submission(submission: SubmissionFormat, task: Task, data: str, out: Path | None) -> bool:

@@ -24,10 +24,10 @@ class ClusterPredictor:
             raise InputError("--engine auto: measures one machine; with --cluster, name an engine")
         self._executor, self._model, self._settings = executor, model, settings
 
-    def predict(
+    def predict_chunks(
         self, examples: Iterable[Example], counts: EncodingCounts
-    ) -> Iterator[tuple[Example, Prediction]]:
-        """Yield each example with its prediction, in order; see `ExampleScorer.predict`."""
+    ) -> Iterator[list[tuple[Example, Prediction]]]:
+        """Yield examples with their predictions, in chunks; see `ExampleScorer.predict_chunks`."""
         threads = torch.get_num_threads()
         finished = self._executor.run(
             _predict_chunk,
@@ -41,7 +41,7 @@ class ClusterPredictor:
         )
         for chunk, (predictions, chunk_counts) in finished:
             counts.merge(chunk_counts)
-            yield from zip(chunk, predictions, strict=True)
+            yield list(zip(chunk, predictions, strict=True))
 
 
 _model: TaskModel | None = None  # of a worker

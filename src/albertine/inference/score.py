@@ -1,15 +1,19 @@
 """Writes the pseudo-log-likelihood of each text of a file, while they are computed, in bounded memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.inference.fill_mask import fill_mask_pipeline
+from albertine.inference.fill_mask import fill_mask_pipeline_in
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
+from albertine.inference.row_identity import row_identity
 from albertine.inference.settings import ScoreSettings
-from albertine.inference.table_writer import check_table_file, write_table
+from albertine.inference.table_writer import RowChunk, TableRows, check_table_file, write_table
+from albertine.interop.hub import locate_model
+from albertine.settings.engine import EngineOptions
 from albertine.storage.objects import display_path
 from albertine.tasks.examples import TextExample, example_chunks
 from albertine.tasks.formats.texts import read_texts
@@ -40,50 +44,86 @@ def score(model: str | Path, settings: ScoreSettings, out: str | Path | None = N
             raise InputError(
                 f"{display_path(file)}: --tokens writes lists, which need JSON lines; name a .jsonl file"
             )
-    pipeline = fill_mask_pipeline(model, device=settings.device, precision=settings.precision)
-    errors = ReadErrors(skip=settings.on_error == "skip")
-    count = write_table(_scored_rows(pipeline.scorer, settings, errors), file, _COLUMNS, "scores")
-    report_skipped(errors)
+    folder = locate_model(model)
+    options = EngineOptions(settings.device, settings.precision)
+    rows = _ScoredRows(folder, fill_mask_pipeline_in(folder, model, options).scorer, settings)
+    count = write_table(rows, file, _COLUMNS, "scores")
+    rows.read_errors.add(rows.too_long)
+    report_skipped(rows.read_errors)
     return count
 
 
-def _scored_rows(
-    scorer: PseudoLikelihoodScorer, settings: ScoreSettings, errors: ReadErrors
-) -> Iterator[tuple[TextExample, dict[str, Any]]]:
-    """Yield each text with its score as values by name; raise `InputError` if there are none."""
-    assert settings.data is not None
-    columns = DataSettings(text=settings.text, id=settings.id, header=settings.header)
-    columns.record_explicit_keys(settings.explicit_keys)
-    texts = read_texts(settings.data, columns, errors)
-    count = 0
-    for example, text_score in score_examples(
-        scorer, progress.track(texts, "Scoring", unit="texts"), settings, errors
-    ):
-        count += 1
-        yield example, _values(text_score, with_tokens=settings.tokens)
-    if not count:
-        raise InputError(f"{settings.data}: no texts")
+class _ScoredRows(TableRows):
+    """The scores of the texts of a file.
 
+    Attributes:
+        read_errors: rows that cannot be read.
+        too_long: texts that are too long for the model.
+    """
 
-def score_examples(
-    scorer: PseudoLikelihoodScorer,
-    examples: Iterable[TextExample],
-    settings: ScoreSettings,
-    errors: ReadErrors,
-) -> Iterator[tuple[TextExample, TextScore]]:
-    """Yield each example with the score of its text, in order; texts that are too long are errors."""
-    for chunk in example_chunks(examples, _CHUNK_SIZE):
-        encoded = scorer.encode([example.texts[0] for example in chunk])
+    def __init__(self, folder: Path, scorer: PseudoLikelihoodScorer, settings: ScoreSettings):
+        self._folder, self._scorer, self._settings = folder, scorer, settings
+        skip = settings.on_error == "skip"
+        self.read_errors, self.too_long = ReadErrors(skip), ReadErrors(skip)
+        self._has_rows = False
+
+    def chunks(self, num_finished: int) -> Iterator[RowChunk]:
+        """Yield the scores of the texts after some that are finished; raise `InputError` if there is none."""
+        settings = self._settings
+        assert settings.data is not None
+        columns = DataSettings(text=settings.text, id=settings.id, header=settings.header)
+        columns.record_explicit_keys(settings.explicit_keys)
+        texts = islice(read_texts(settings.data, columns, self.read_errors), num_finished, None)
+        for chunk in example_chunks(progress.track(texts, "Scoring", unit="texts"), _CHUNK_SIZE):
+            rows = [
+                (example, _values(text_score, with_tokens=settings.tokens))
+                for example, text_score in self._score(chunk)
+            ]
+            self._has_rows = self._has_rows or bool(rows)
+            yield RowChunk(rows, len(chunk))
+        if not self._has_rows:
+            raise InputError(f"{settings.data}: no texts")
+
+    def _score(self, examples: Sequence[TextExample]) -> Iterator[tuple[TextExample, TextScore]]:
+        """Yield each example with the score of its text, in order; texts that are too long are errors."""
+        scorer = self._scorer
+        encoded = scorer.encode([example.texts[0] for example in examples])
         scored, texts = [], []
-        for example, text in zip(chunk, encoded, strict=True):
+        for example, text in zip(examples, encoded, strict=True):
             if scorer.is_too_long(text):
-                errors.handle(example.location, f"a text of {scorer.length_problem(text)}")
+                self.too_long.handle(example.location, f"a text of {scorer.length_problem(text)}")
                 continue
             scored.append(example)
             texts.append(text)
-        results = scorer.log_likelihoods(texts, (settings.method,))
+        results = scorer.log_likelihoods(texts, (self._settings.method,))
         for example, text, (log_likelihoods,) in zip(scored, texts, results, strict=True):
             yield example, scorer.text_score(text, log_likelihoods)
+
+    def identity(self) -> Mapping[str, Any] | None:
+        """Return all that the scores depend on."""
+        settings = self._settings
+        assert settings.data is not None
+        return row_identity([self._folder], self._scorer.engine, settings.device, settings, settings.data)
+
+    def state(self) -> dict[str, Any]:
+        """Return the errors so far, and the cache.
+
+        The texts that are computed depend on the cache, and the last digits of a score on which texts are
+        computed together.
+        """
+        return {
+            "has_rows": self._has_rows,
+            "too_long": [self.too_long.count, self.too_long.messages],
+            "cache": self._scorer.cache.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state; raise `InputError` if a text was skipped that now must not be."""
+        self._has_rows = state["has_rows"]
+        self.too_long.count, self.too_long.messages = state["too_long"]
+        if self.too_long.count and not self.too_long.skip:
+            raise InputError(f"{self.too_long.messages[0]}; fix it, or use --on-error skip")
+        self._scorer.cache.restore(state["cache"])
 
 
 def _values(text_score: TextScore, *, with_tokens: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Counts the truncated and unknown tokens of encoded examples, and prints messages about them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -44,6 +44,14 @@ class EncodingCounts:
         self._truncated_tokens += other._truncated_tokens
         self._num_tokens += other._num_tokens
         self._num_unknown_tokens += other._num_unknown_tokens
+
+    def state(self) -> dict[str, int]:
+        """Return the counts by name."""
+        return {name: value for name, value in vars(self).items() if name != "_special_ids"}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Replace the counts by those of a state."""
+        vars(self).update(state)
 
     @property
     def mean_truncated_tokens(self) -> float:

@@ -73,20 +73,34 @@ class ExampleScorer(ABC):
 
         With an exit rule, a prediction has its `depth`.
         """
-        for example, _, prediction in self.predict_encoded(examples, counts):
-            yield example, prediction
+        for chunk in self.predict_chunks(examples, counts):
+            yield from chunk
+
+    def predict_chunks(
+        self, examples: Iterable[E], counts: EncodingCounts | None = None
+    ) -> Iterator[list[tuple[E, Prediction]]]:
+        """Yield examples with their predictions as `predict` does, in the chunks that are computed together.
+
+        The chunks after the end of a chunk do not depend on the examples before it.
+        """
+        for chunk, scored in self._scored_chunks(examples, counts):
+            yield list(zip(chunk, self._predictions(chunk, scored), strict=True))
 
     def predict_encoded(
         self, examples: Iterable[E], counts: EncodingCounts | None = None
     ) -> Iterator[tuple[E, EncodedExample, Prediction]]:
         """Yield each example with its encoded form and its prediction, in order; see `predict`."""
         for chunk, scored in self._scored_chunks(examples, counts):
-            for index, example in enumerate(chunk):
-                encoded, scores = scored.encoded[index], scored.scores[index]
-                prediction = prediction_to_write(self._task_type, example, encoded, scores)
-                if scored.depths is not None:
-                    prediction["depth"] = round(scored.depths[index], 3)
-                yield example, encoded, prediction
+            yield from zip(chunk, scored.encoded, self._predictions(chunk, scored), strict=True)
+
+    def _predictions(self, chunk: Sequence[E], scored: ScoredChunk) -> Iterator[Prediction]:
+        """Yield the predictions for a chunk of examples."""
+        for index, example in enumerate(chunk):
+            encoded, scores = scored.encoded[index], scored.scores[index]
+            prediction = prediction_to_write(self._task_type, example, encoded, scores)
+            if scored.depths is not None:
+                prediction["depth"] = round(scored.depths[index], 3)
+            yield prediction
 
     def _scored_chunks(
         self, examples: Iterable[E], counts: EncodingCounts | None
