@@ -177,6 +177,9 @@ def _write_tables(folder: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "reviews.parquet")
+    # Of some chunks, with checkpoints between them.
+    many = [{"review": " ".join(row["review"].split()[-2:])} for row in reviews(2, 9000)]
+    write_csv(folder / "many.csv", many)
     (folder / "sentences.txt").write_text("".join(f"{row['review']}\n" for row in rows))
     sentences = [[(word, "AB"[len(word) > 3]) for word in row["review"].split()] for row in rows]
     (folder / "tags.conll").write_text(

@@ -90,12 +90,18 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
         "predict .jsonl": WritingCommand(
             "predict choose --data world/race --out out.jsonl", ("choose", "world")
         ),
+        "predict, several chunks": WritingCommand(
+            "predict classify --data many.csv --out out.csv", ("classify", "many.csv"), is_slow=True
+        ),
         "predict, SQuAD": WritingCommand(
             "predict answer --data world/squad --out out.json", ("answer", "world")
         ),
         "predict, GLUE": WritingCommand("predict judge --data world/glue --out out", ("judge", "world")),
         "score": WritingCommand(
             "score run --data reviews.csv --text review --out out.csv", ("run", "reviews.csv")
+        ),
+        "score, several chunks": WritingCommand(
+            "score run --data many.csv --text review --out out.jsonl", ("run", "many.csv"), is_slow=True
         ),
         "embed .npy": WritingCommand(
             "embed run --data reviews.csv --text review --out out.npy --device cpu", ("run", "reviews.csv")
