@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from albertine.bench import gpu, gpu_paths
+from albertine.bench import gpu, gpu_paths, gpu_ranks
 from albertine.bench.gpu_paths import PATHS, GpuPath, PathJob, run_path
+from albertine.bench.gpu_ranks import check_ranks
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import ExitStatus
@@ -18,6 +19,14 @@ from albertine.settings import MODEL_PRESETS
 
 def make_job(path: GpuPath) -> PathJob:
     return PathJob(path, MODEL_PRESETS["demo"], "cpu", (1, 5), (3, 4), 0.0)
+
+
+def _no_work(_: object) -> tuple[float, float]:
+    raise AssertionError("replaced by _with_error")
+
+
+def _with_error(_function: object, _rank: object) -> tuple[float, float]:
+    return 0.5, 1.0
 
 
 def read_report(folder: Path) -> list[dict[str, Any]]:
@@ -42,15 +51,36 @@ def test_communication_is_checked(tmp_path: Path) -> None:
     command = ["bench", "gpu", "--dry", "--only", "communication", "--out", str(tmp_path)]
     assert run_command(app, command) == ExitStatus.DONE
     [line] = read_report(tmp_path)
-    assert line["name"] == "gloo, 2 processes"
+    assert line["name"] == "communication, gloo, 2 processes"
     assert line["ms"] > 0
+
+
+@pytest.mark.slow
+def test_sharded_training_is_checked(tmp_path: Path) -> None:
+    command = ["bench", "gpu", "--dry", "--only", "sharded", "--out", str(tmp_path)]
+    assert run_command(app, command) == ExitStatus.DONE
+    [line] = read_report(tmp_path)
+    assert line["name"] == "sharded training, gloo, 2 processes"
+    assert line["error"] < line["tolerance"]
+    assert line["ms"] > 0
+
+
+def test_wrong_gradients_of_a_sharded_model_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_ranks, "_run_rank", _with_error)
+    result = check_ranks("sharded training", 1e-3, _no_work, "cpu", 1)
+    assert result.failure == "relative error 0.5 is larger than 0.001"
+    assert (result.error, result.ms) == (0.5, None)
 
 
 @pytest.mark.slow  # compiles
 def test_all_paths_in_the_dry_form(tmp_path: Path) -> None:
     assert run_command(app, ["bench", "gpu", "--dry", "--out", str(tmp_path)]) == ExitStatus.DONE
     lines = read_report(tmp_path)
-    assert [line["name"] for line in lines] == [*(path.name for path in PATHS), "gloo, 2 processes"]
+    assert [line["name"] for line in lines] == [
+        *(path.name for path in PATHS),
+        "communication, gloo, 2 processes",
+        "sharded training, gloo, 2 processes",
+    ]
     assert all(line["error"] <= line["tolerance"] for line in lines)
 
 
@@ -70,7 +100,7 @@ def test_a_wrong_result_is_a_failure(work: Any, monkeypatch: pytest.MonkeyPatch)
     path = replace(next(path for path in PATHS if path.work == work), kernels=True)
     assert run_path(make_job(path)).failure == ""
     calls = 0
-    original_batch, original_updates = gpu_paths._random_batch, gpu_paths._updates
+    original_batch, original_updates = gpu_paths.random_batch, gpu_paths._updates
 
     def wrong_batch(*arguments: Any) -> Any:
         nonlocal calls
@@ -85,7 +115,7 @@ def test_a_wrong_result_is_a_failure(work: Any, monkeypatch: pytest.MonkeyPatch)
         calls += 1
         return [value * (1.01 if calls == 1 else 1) for value in original_updates(*arguments)]
 
-    monkeypatch.setattr(gpu_paths, "_random_batch", wrong_batch)
+    monkeypatch.setattr(gpu_paths, "random_batch", wrong_batch)
     monkeypatch.setattr(gpu_paths, "_updates", wrong_updates)
     result = run_path(make_job(path))
     assert "is larger than" in result.failure

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from albertine import progress
-from albertine.bench.gpu_communication import check_communication
+from albertine.bench import gpu_communication, gpu_sharding
 from albertine.bench.gpu_paths import PATHS, PathJob, PathResult, run_path
 from albertine.bench.settings import GpuBenchSettings
 from albertine.errors import InputError, WorkError
@@ -26,7 +26,6 @@ _CHECK_LENGTHS = (1, 2, 17, 64, 128)
 _LENGTHS = (*(512,) * 16, *(128,) * 64, *(33,) * 64)
 _DRY_LENGTHS = (1, 2, 17)
 _DRY_SECONDS = 0.0
-_COMMUNICATION = "communication"
 _ADVICE = "its messages are above"
 
 
@@ -68,17 +67,22 @@ def measure_gpu(settings: GpuBenchSettings) -> GpuReport:
         model = MODEL_PRESETS["demo"]
     model = replace(model, dropout=0.0, attention_dropout=0.0)  # random numbers differ between devices
     paths = [path for path in PATHS if settings.only in path.name]
-    has_communication = settings.only in _COMMUNICATION
-    if not paths and not has_communication:
-        names = "; ".join(dict.fromkeys([*(path.name for path in PATHS), _COMMUNICATION]))
+    has_communication, has_sharding = (
+        settings.only in check.NAME for check in (gpu_communication, gpu_sharding)
+    )
+    if not (paths or has_communication or has_sharding):
+        checks = (gpu_communication.NAME, gpu_sharding.NAME)
+        names = "; ".join(dict.fromkeys([*(path.name for path in PATHS), *checks]))
         raise InputError(f'--only "{settings.only}": in the name of no path; they are: {names}')
     check_lengths, lengths = (_DRY_LENGTHS,) * 2 if settings.dry else (_CHECK_LENGTHS, _LENGTHS)
     seconds = _DRY_SECONDS if settings.dry else 60 * settings.minutes / len(PATHS)
     jobs = [PathJob(path, model, device, check_lengths, lengths, seconds) for path in paths]
     lines = list(progress.track(_run_paths(jobs), "Measuring", unit="paths"))
+    processes = 2 if settings.dry else torch.cuda.device_count()
     if has_communication:
-        processes = 2 if settings.dry else torch.cuda.device_count()
-        lines.append(check_communication(device, gradient_bytes(model), processes))
+        lines.append(gpu_communication.check_communication(device, gradient_bytes(model), processes))
+    if has_sharding:
+        lines.append(gpu_sharding.check_sharding(device, model, check_lengths, processes))
     return GpuReport(_device_name(device), _versions(), model, sum(lengths), lines)
 
 

@@ -138,12 +138,13 @@ def run_path(job: PathJob) -> PathResult:
             raise WorkError(f"relative error {error:.2g} is larger than {path.tolerance:g}")
         ms, launch_ms, peak_bytes = _measure(job)
     except Exception as failure:  # whatever a driver or a compiler raises is a result
-        return PathResult(path.name, path.precision, error, path.tolerance, failure=_one_line(failure))
+        return PathResult(path.name, path.precision, error, path.tolerance, failure=one_line(failure))
     rate = None if path.work == "optimizer" else 1000 * sum(job.lengths) / ms
     return PathResult(path.name, path.precision, error, path.tolerance, ms, rate, launch_ms, peak_bytes)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """Return what failed, for a line of the report."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, WorkError) else f"{type(error).__name__}: {text}"
 
@@ -151,16 +152,16 @@ def _one_line(error: Exception) -> str:
 def _check(job: PathJob) -> float:
     """Return the relative error of a path against fp32 on the CPU."""
     if job.path.work == "optimizer":
-        return _relative_error(_updates(job, job.device), _updates(job, "cpu"))
-    model = _random_model(job.model)
-    compute = _hidden_states if job.path.work == "forward" else _gradients
+        return relative_error(_updates(job, job.device), _updates(job, "cpu"))
+    model = random_model(job.model)
+    compute = _hidden_states if job.path.work == "forward" else gradients
     model.configure(ComputeOptions(kernels=False))
-    expected = compute(model, *_random_batch(job.model, job.check_lengths))
+    expected = compute(model, *random_batch(job.model, job.check_lengths))
     model.configure(job.path.options)
     model.to(job.device)
     with _checked_compilation() if job.path.compile else _checked_attention(job):
-        actual = compute(model, *_random_batch(job.model, job.check_lengths, job.device))
-    return _relative_error(actual, expected)
+        actual = compute(model, *random_batch(job.model, job.check_lengths, job.device))
+    return relative_error(actual, expected)
 
 
 @contextmanager
@@ -206,20 +207,20 @@ class _CalledOperations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def _relative_error(actual: list[Tensor], expected: list[Tensor]) -> float:
+def relative_error(actual: list[Tensor], expected: list[Tensor]) -> float:
     """Return the norm of the difference of all values, divided by that of the expected ones."""
     pairs = [(a.double().cpu(), e.double().cpu()) for a, e in zip(actual, expected, strict=True)]
     difference = sum(float((a - e).square().sum()) for a, e in pairs)
     return float((difference / sum(float(e.square().sum()) for _, e in pairs)) ** 0.5)
 
 
-def _hidden_states(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:  # noqa: ARG001  # like `_gradients`
+def _hidden_states(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:  # noqa: ARG001  # like `gradients`
     """Return the hidden states."""
     with torch.inference_mode():
         return [model.encoder(strip)]
 
 
-def _gradients(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:
+def gradients(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:
     """Return the gradient of each parameter that has one, in order."""
     model.zero_grad()
     model(strip, targets).loss.backward()
@@ -228,7 +229,7 @@ def _gradients(model: Model, strip: Strip, targets: PretrainingTargets) -> list[
 
 def _updates(job: PathJob, device: str) -> list[Tensor]:
     """Return the change of each parameter by two steps of an optimizer, with random gradients."""
-    model = _random_model(job.model).to(device)
+    model = random_model(job.model).to(device)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     optimizers = Optimizers(model, PretrainTrainSettings(optimizer=job.path.optimizer), torch.float32)
     generator = torch.Generator().manual_seed(1)
@@ -242,7 +243,7 @@ def _updates(job: PathJob, device: str) -> list[Tensor]:
 def _measure(job: PathJob) -> tuple[float, float, int]:
     """Return the median milliseconds of a run, those until Python has launched it, and the peak memory."""
     device = torch.device(job.device)
-    model = _random_model(job.model).to(device)
+    model = random_model(job.model).to(device)
     model.configure(job.path.options)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -267,18 +268,19 @@ def _prepare_run(job: PathJob, model: Model) -> Callable[[], object]:
             parameter.grad = torch.ones_like(parameter)
         optimizers = Optimizers(model, PretrainTrainSettings(optimizer=job.path.optimizer), torch.float32)
         return lambda: optimizers.step(1e-6)
-    batch = _random_batch(job.model, job.lengths, job.device)
+    batch = random_batch(job.model, job.lengths, job.device)
     if job.path.work == "forward":
         return lambda: _hidden_states(model, *batch)
     return lambda: model(*batch).loss.backward()
 
 
-def _random_model(settings: ModelSettings) -> Model:
+def random_model(settings: ModelSettings) -> Model:
+    """Return a model with the same random weights at each call."""
     torch.manual_seed(0)
     return Model(settings, HeadSettings(kind="pretrain"))
 
 
-def _random_batch(
+def random_batch(
     settings: ModelSettings, lengths: tuple[int, ...], device: str = "cpu"
 ) -> tuple[Strip, PretrainingTargets]:
     """Return a strip of random tokens, every seventh of which is to be predicted."""
