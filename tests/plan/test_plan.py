@@ -212,6 +212,16 @@ def test_the_model_is_that_of_the_checkpoint_to_start_from(tmp_path: Path) -> No
     assert result.workload.unit_tokens == 128
 
 
+def test_minutes_give_the_steps_that_fit() -> None:
+    evaluated = {"evaluate_every": 100, "evaluate_tokens": 200_000}
+    five = plan("albertine-tiny", "H100", train={"minutes": 5.0, **evaluated}, curriculum={"depth": "grow"})
+    assert five.seconds == pytest.approx(300, rel=0.01)
+    assert 0 < five.evaluation_seconds < five.training_seconds
+    steps = five.workload.steps
+    again = plan("albertine-tiny", "H100", train={"steps": steps, **evaluated}, curriculum={"depth": "grow"})
+    assert again.seconds == pytest.approx(five.seconds, rel=0.01)
+
+
 # What does not fit.
 
 
@@ -225,7 +235,8 @@ def test_the_model_is_that_of_the_checkpoint_to_start_from(tmp_path: Path) -> No
         ("albert-base", "L4", {"train": {"micro_batch_tokens": 10**6}}, "does not fit into the memory"),
         ("albert-base", "H100", {"objective": {"max_length": 1024}}, "takes at most 512"),
         ("albert-base", "H100", {"curriculum": {"depth": "6, 13 from 0.5"}}, "the model has only 12 layers"),
-        ("albert-base", "H100", {"train": {"minutes": 5.0}}, "give --train.steps"),
+        ("albert-base", "H100", {"train": {"minutes": 5.0, "steps": 10}}, "two lengths of the run"),
+        ("albert-base", "H100", {"train": {"minutes": 5.0}, "finetune": "mnli"}, "not with finetune"),
         ("albert-base", "H100", {"finetune": "mnl"}, r"--finetune mnl: unknown \(did you mean mnli"),
         (
             "albert-base",

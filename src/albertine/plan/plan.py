@@ -130,8 +130,9 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
     else:
         step = estimate_step(workload, hardware, memory, micro_batches, settings.efficiency)
         note = f"{settings.efficiency:.0%} of the peak rate is assumed; {hardware.device.source}"
-    training_seconds = workload.steps * step.total
-    evaluation_seconds = FORWARD_SHARE * workload.evaluated_tokens / workload.step_tokens * step.passes
+    if settings.train.minutes is not None:
+        workload = _with_minutes(settings, step, 60 * settings.train.minutes)
+    training_seconds, evaluation_seconds = _run_seconds(workload, step)
     device_hours = hardware.count * (training_seconds + evaluation_seconds) / 3600
     return TrainingPlan(
         workload,
@@ -151,6 +152,23 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
         evaluation_seconds=evaluation_seconds,
         cost=None if settings.price is None else settings.price * device_hours,
     )
+
+
+def _with_minutes(settings: PlanSettings, step: StepTime, seconds: float) -> Workload:
+    """Return the run whose training steps and evaluations take some seconds."""
+    workload, evaluation_seconds = make_workload(settings), 0.0
+    for _ in range(5):  # the number of evaluations depends on that of steps, and converges
+        # Evaluations take at most half of the time; a run with more of them takes longer, as in training.
+        steps = max(seconds - evaluation_seconds, seconds / 2) / step.total
+        workload = make_workload(settings, max(1, int(steps)))
+        evaluation_seconds = _run_seconds(workload, step)[1]
+    return workload
+
+
+def _run_seconds(workload: Workload, step: StepTime) -> tuple[float, float]:
+    """Return the seconds of all training steps, and of all evaluations."""
+    evaluated_steps = workload.evaluated_tokens / workload.step_tokens
+    return workload.steps * step.total, FORWARD_SHARE * evaluated_steps * step.passes
 
 
 @dataclass(frozen=True)

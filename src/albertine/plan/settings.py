@@ -59,6 +59,9 @@ class PlanSettings(PretrainSettings):
         if self.finetune is not None and self.tokens is not None:
             problem = "not with finetune, whose tokens follow from the task; give examples or example_tokens"
             raise SettingError("tokens", self.tokens, problem, ("finetune",))
+        if self.finetune is not None and self.train.minutes is not None:
+            problem = "not with finetune, which takes the paper's steps; leave one of them out"
+            raise SettingError("train.minutes", self.train.minutes, problem, ("finetune",))
 
 
 def parse_tokens(text: str) -> int:

@@ -20,7 +20,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import PRETRAIN_HEAD
 from albertine.settings import HeadSettings, ModelSettings, SettingError
 from albertine.tasks.registry import find_task
-from albertine.train.duration import check_has_steps
+from albertine.train.duration import TRIAL_STEPS, check_length, trial_settings
 from albertine.train.settings import DEFAULT_MAX_BATCH_TOKENS, DEFAULT_MAX_STEPS, PretrainTrainSettings
 
 _BACKWARD = 2  # a backward pass takes twice the operations of the forward pass
@@ -87,9 +87,19 @@ class Workload:
         return sum(stage.share * stage.flops for stage in self.stages)
 
 
-def make_workload(settings: PlanSettings) -> Workload:
-    """Return the run that settings describe."""
+def make_workload(settings: PlanSettings, steps: int | None = None) -> Workload:
+    """Return the run that settings describe.
+
+    Args:
+        settings: the run and the hardware.
+        steps: number of steps of a run whose length is given in minutes; by default those of a trial.
+    """
     settings = _with_checkpoint_model(settings)
+    if settings.train.minutes is not None and settings.tokens is None:
+        check_length(settings, settings.train)
+        settings = replace(
+            settings, train=replace(trial_settings(settings.train), steps=steps or TRIAL_STEPS)
+        )
     if settings.finetune is not None:
         return _finetuning_workload(settings, settings.finetune)
     return _pretraining_workload(settings)
@@ -144,7 +154,6 @@ def _with_steps(settings: PlanSettings) -> PlanSettings:
         # The warm-up of the settings may be longer than this run; it costs nothing of its own.
         steps = math.ceil(tokens / batch_tokens)
         train = replace(train, steps=steps, batch_tokens=batch_tokens, minutes=None, warmup=None)
-    check_has_steps(train)
     train = replace(
         train,
         steps=train.steps or DEFAULT_MAX_STEPS,
