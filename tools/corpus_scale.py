@@ -196,6 +196,10 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--tokens-per-document", type=int, default=1000, help="tokens of each of them")
     parser.add_argument("--workers", type=int, default=0, help="processes that encode text; 0: one per core")
     options = parser.parse_args(arguments)
+    if options.gigabytes and not (options.text and options.tokenizer):
+        parser.error("--gigabytes needs text and --tokenizer")
+    if any(number < DOCUMENTS_PER_PART for number in options.documents):
+        parser.error(f"--documents: at least {DOCUMENTS_PER_PART:,}")
     options.scratch.mkdir(parents=True, exist_ok=True)
     measurements: dict[float, Measurement] = {}
     source = read_source_documents(options.text) if options.gigabytes else []

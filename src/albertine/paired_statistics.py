@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 
 _QUANTILE = 0.975  # of a two-sided interval of 95%
-_POWER = 0.8  # share of studies that find a detectable difference
+POWER = 0.8  # share of studies that find a detectable difference
+# Share of studies in which one end of an interval is inside of a margin, so that both are in four of five.
+POWER_OF_ONE_END = 0.9
 MAX_SEEDS = 1000  # of an estimate of the seeds that are needed
 
 
@@ -50,26 +52,30 @@ def half_width(deviation: float, seeds: int) -> float:
     return student_quantile(_QUANTILE, seeds - 1) * deviation / math.sqrt(seeds) if seeds > 1 else math.inf
 
 
-def detectable_difference(deviation: float, seeds: int, margin: float = 0.0) -> float:
-    """Return the true difference that is found in four of five studies; infinity for one seed.
+def detectable_difference(deviation: float, seeds: int, margin: float = 0.0, power: float = POWER) -> float:
+    """Return the true difference that is found in four of five studies, or more; infinity for one seed.
 
     Found means that the interval excludes 0 and the mean reaches the margin. Approximate: the quantiles are
     added, as if the estimated deviation were exact. From five seeds on, the power is within 2% of 80%.
     """
     if seeds < 2:
         return math.inf
-    power = student_quantile(_POWER, seeds - 1) * deviation / math.sqrt(seeds)
-    return max(half_width(deviation, seeds), margin) + power
+    spread = student_quantile(power, seeds - 1) * deviation / math.sqrt(seeds)
+    return max(half_width(deviation, seeds), margin) + spread
 
 
-def seeds_to_detect(deviation: float, difference: float, at_least: int) -> int:
-    """Return the smallest number of seeds that finds a true difference in four of five studies.
+def seeds_to_detect(
+    deviation: float, difference: float, at_least: int, margin: float = 0.0, power: float = POWER
+) -> int:
+    """Return the smallest number of seeds that finds a true difference; see `detectable_difference`.
 
     It is `MAX_SEEDS + 1` if more are needed.
     """
-    numbers = range(at_least, MAX_SEEDS + 1)
-    is_enough = lambda seeds: detectable_difference(deviation, seeds) < difference  # noqa: E731
-    return at_least + bisect_left(numbers, True, key=is_enough)
+
+    def is_enough(seeds: int) -> bool:
+        return detectable_difference(deviation, seeds, margin, power) < difference
+
+    return at_least + bisect_left(range(at_least, MAX_SEEDS + 1), True, key=is_enough)
 
 
 def student_quantile(probability: float, degrees: int) -> float:

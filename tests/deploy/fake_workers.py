@@ -37,6 +37,10 @@ def die(job: Any, listener: Any, memory: Any, index: int, connection: Connection
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def report_several_engines(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:
+    connection.send((["/predict"], None))
+
+
 def report_engine(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:
     """Choose a library as a model does, and note the one of the job in the metrics."""
     memory[index * MAX_VALUES + ANSWERED] = ENGINES.index(job.settings.engine)

@@ -247,6 +247,16 @@ def test_with_engine_auto_the_first_worker_chooses_for_all(
     assert engines == ["auto", "openvino"]
 
 
+def test_engine_auto_refuses_an_ensemble_with_several_libraries(
+    new_supervisor: supervisor.Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_work", fake_workers.report_several_engines)
+    job = new_supervisor._job
+    new_supervisor._job = replace(job, settings=replace(job.settings, engine="auto"))
+    with pytest.raises(InputError, match="different libraries are the fastest for the members"):
+        new_supervisor.run(lambda *_: None)
+
+
 @pytest.mark.slow
 def test_engine_auto_is_measured_once_for_all_workers(models: dict[str, Path]) -> None:
     with two_workers(models["classify"], "--engine", "auto") as (process, address):

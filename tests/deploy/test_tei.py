@@ -297,6 +297,8 @@ def test_tokens_of_texts(client_for: ClientFactory, models: dict[str, Path]) -> 
     }
     assert (last["id"], last["text"]) == (tokenizer.special_ids.sep, "[SEP]")
     assert [token["id"] for token in short] == tokenizer.encode("ka")
+    status, response = client("/tokenize", {"inputs": ["x" * 60_000, "x" * 50_000]})
+    assert (status, error_of(response)) == (413, "inputs: 110,000 characters; send at most 100,000")
     # Special tokens never result from text.
     assert tokenizer.special_ids.sep not in [token["id"] for token in inner]
     assert [token["id"] for token in inner][:3] == tokenizer.encode(text, add_special_tokens=False)[:3]

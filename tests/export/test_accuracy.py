@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.task_fixtures import write_csv
 
-from albertine.export.accuracy import CALIBRATION_ROWS, create_judge, sample_rows
+from albertine.export.accuracy import CALIBRATION_ROWS, create_judge, sample_different, sample_rows
 from albertine.export.embedding_accuracy import create_embedding_judge
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
@@ -22,6 +22,14 @@ def test_a_sample_is_drawn_from_all_rows() -> None:
     for start in (0, 10_000, 20_000):
         assert 70 < sum(start <= row < start + 10_000 for row in rows) < 130
     assert sorted(sample_rows(range(5), 300)) == [0, 1, 2, 3, 4]
+
+
+def test_a_sample_of_different_texts_does_not_depend_on_repetitions() -> None:
+    texts = [str(number % 1_000 if number % 10 == 0 else 0) for number in range(100_000)]
+    sample = sample_different(iter(texts), 50)
+    assert len(set(sample)) == 50
+    assert sample == sample_different(reversed(texts), 50)
+    assert sorted(sample_different(["b", "a", "b"], 50)) == ["a", "b"]
 
 
 def test_calibration_sees_all_of_a_sorted_file(classifier: Path, tmp_path: Path) -> None:

@@ -204,19 +204,22 @@ def test_rows_of_another_command_are_refused(
             other(out)
         assert str(raised.value) == (
             f"{partial(out)}: holds unfinished rows of a command that differs in {', '.join(differences)}; "
-            "repeat that command, or remove the folder"
+            "repeat that command, or remove the folder to start again"
         )
         assert {path.name: path.read_bytes() for path in partial(out).iterdir()} == before
 
-    refused(predict_command(model, data, keep="text"), "--keep")
-    refused(predict_command(model, data, keep="n", depth=1), "--depth")
+    refused(predict_command(model, data, keep="text"), '--keep ("n", now "text")')
+    refused(predict_command(model, data, keep="n", depth=1), "--depth (not set, now 1)")
     card = TaskCard("classify", "classify", ("red", "blue"), ("accuracy",), max_length=64)
     head = HeadSettings("classify", labels=2)
     other_model = save_untrained_model(tmp_path / "other", checkpoint, head, card, seed=4)
     refused(predict_command(other_model, data, keep="n"), "the model")
     other_data = write_rows(tmp_path / "other.csv", 50)
     refused(predict_command(model, other_data, keep="n"), "the data")
-    refused(predict_command(model, data, keep="n", precision="bf16"), "the engine")
+    refused(
+        predict_command(model, data, keep="n", precision="bf16"),
+        'the engine ("torch, fp32", now "torch, bf16")',
+    )
     with monkeypatch.context() as patch:
         patch.setattr(row_identity, "__version__", "0.0.1")
         refused(command, "the version")
@@ -233,7 +236,7 @@ def test_reports_beside_a_model_do_not_change_it(model: Path, tmp_path: Path) ->
     data, out = write_rows(tmp_path / "data.csv"), tmp_path / "out.csv"
     command = predict_command(model, data)
     interrupt(command, out, 2)
-    for name in ("report.html", "answers.csv", "dev_predictions.json"):
+    for name in ("report.html", "answers.csv", "dev_predictions.json", "evaluation.json", "optimizer.bin"):
         (model / name).write_text("new")
     command(out)
 
@@ -325,9 +328,34 @@ def test_leftovers_of_a_finished_file_are_removed(model: Path, tmp_path: Path) -
 def test_files_of_others_in_the_folder_stay(model: Path, tmp_path: Path) -> None:
     data, out = write_rows(tmp_path / "data.csv"), tmp_path / "out.csv"
     partial(out).mkdir()
-    (partial(out) / "mine.txt").write_text("mine")
-    predict_command(model, data)(out)
-    assert names(partial(out)) == {"mine.txt"}
+    (partial(out) / "content").write_text("mine")
+    with pytest.raises(
+        InputError, match=r"out.csv.partial: exists, and is needed for unfinished rows; rename"
+    ):
+        predict_command(model, data)(out)
+    assert (partial(out) / "content").read_text() == "mine"
+
+
+def test_an_output_in_the_folder_of_the_data_resumes(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.tsv").write_text("a")
+    out = tmp_path / "data" / "out.jsonl"
+    before = row_identity._data_identity(str(tmp_path / "data"), out)
+    partial(out).mkdir()
+    (partial(out) / "content").write_text("rows")
+    out.write_text("rows")
+    assert row_identity._data_identity(str(tmp_path / "data"), out) == before
+    (tmp_path / "data" / "train.tsv").write_text("changed")
+    assert row_identity._data_identity(str(tmp_path / "data"), out) != before
+
+
+def test_a_file_of_texts_that_are_all_too_long_leaves_nothing(checkpoint: Path, tmp_path: Path) -> None:
+    data, out = tmp_path / "data.txt", tmp_path / "out.csv"
+    data.write_text(f"{'ka ' * 500}\n" * 30)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"no texts, but 30 that are too long"):
+            score_command(checkpoint, data)(out)
+        assert names(tmp_path) == {"data.txt"}
 
 
 def test_a_full_disk_names_the_output_and_keeps_what_is_finished(model: Path, tmp_path: Path) -> None:
@@ -359,7 +387,7 @@ def test_data_without_a_version_do_not_resume(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = write_rows(tmp_path / "data.csv"), tmp_path / "out.csv"
-    assert row_identity._data_identity("hub:owner/name") is None
+    assert row_identity._data_identity("hub:owner/name", out) is None
     monkeypatch.setattr(predict_module, "row_identity", lambda *_: None)
     predict_command(model, data)(out)
     assert names(tmp_path) == {"data.csv", "out.csv"}
@@ -380,6 +408,7 @@ def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch:
         file = ResumableFile(tmp_path, {}, stream)
         while now[0] < 50:
             now[0] += 0.5
+            file.write("row")
             file.save(dict)
     assert saved == [1.0, pytest.approx(21.2, abs=0.6), pytest.approx(41.4, abs=1.1)]
 
@@ -388,7 +417,7 @@ def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("kind", ["predict", "score"])
 def test_killed_processes_resume(kind: str, model: Path, checkpoint: Path, tmp_path: Path) -> None:
     """The real command, killed at random moments, with its own chunks and checkpoints."""
-    data = write_rows(tmp_path / "data.csv", 9_000, max_words=2)
+    data = write_rows(tmp_path / "data.csv", 12_000, max_words=2)
     words = [kind, str(model if kind == "predict" else checkpoint), "--data", str(data), "--device", "cpu"]
     words += ["--on-error", "skip", "--out"]
     out, expected = tmp_path / "out.csv", tmp_path / "expected.csv"
@@ -402,7 +431,7 @@ def test_killed_processes_resume(kind: str, model: Path, checkpoint: Path, tmp_p
             before = checkpoint_time(out)
             while process.poll() is None and checkpoint_time(out) == before:
                 time.sleep(0.01)
-            time.sleep(rng.uniform(0, 1))
+            time.sleep(rng.uniform(0, 0.2))
             process.send_signal(number)
         _, messages = process.communicate()
         resumed += "resuming after row" in messages

@@ -11,6 +11,13 @@ def values(length: int, value: float = 0.1) -> tuple[LogLikelihoods, ...]:
     return (np.full(length, value, np.float32),)
 
 
+def test_texts_without_tokens_leave_too() -> None:
+    cache = ScoreCache(10)
+    for number in range(100):
+        cache.add(bytes([number]), values(0))
+    assert len(cache.state()) == 10
+
+
 def test_the_least_recently_used_texts_leave() -> None:
     cache = ScoreCache(10)
     cache.add(b"first", values(4))
@@ -41,12 +48,12 @@ def test_an_entry_keeps_no_other_array_in_memory() -> None:
 
 
 def test_a_restored_cache_is_the_same() -> None:
-    cache = ScoreCache(10)
+    cache = ScoreCache(11)
     for key, length in ((b"a", 3), (b"b", 3), (b"\xff", 0), (b"c", 4)):
         cache.add(key, values(length, 1 / 3))
     cache.get(b"a")
     state = json.loads(json.dumps(cache.state()))
-    restored = ScoreCache(10)
+    restored = ScoreCache(11)
     restored.restore(state)
     assert restored.state() == state
     for one in (cache, restored):

@@ -65,6 +65,11 @@ def test_another_scale_leaves_the_version_of_a_claim_the_same() -> None:
     without_gpu = replace(claim, scales={"evening": claim.scales["evening"]})
     assert claim_version(claim, "minutes") == claim_version(without_gpu, "minutes")
     assert claim_version(claim, "gpu") != claim_version(without_gpu, "gpu")
+    of_evening = find_claim("table-2")
+    expectations = [one for one in of_evening.expectations if "evening" not in one.only_scales]
+    changed = replace(of_evening, expectations=tuple(expectations), note="Another note.")
+    assert claim_version(of_evening, "minutes") == claim_version(changed, "minutes")
+    assert claim_version(of_evening, "evening") != claim_version(changed, "evening")
 
 
 @pytest.mark.parametrize(

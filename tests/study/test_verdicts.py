@@ -1,8 +1,13 @@
 """What intervals say about expectations."""
 
+import math
+
+import numpy as np
 import pytest
 
-from albertine.study.claim import Expectation
+from albertine.paired_statistics import PairedDifference
+from albertine.study import verdicts
+from albertine.study.claim import Expectation, Relation
 from albertine.study.verdicts import Outcome, combined_outcome, judge, seeds_needed_text
 
 _ZEROS = [0.0] * 5
@@ -61,9 +66,37 @@ def test_number_of_seeds_that_would_decide() -> None:
     assert seeds_needed_text(needed) == f"about {needed} seeds would decide"
 
 
+@pytest.mark.parametrize(
+    ("relation", "mean", "largest"),
+    [
+        ("better", 3.0, 20),
+        ("better", 0.5, 60),
+        ("equal", 0.0, 30),
+        ("equal", 0.5, 60),
+        ("not worse", 0.0, 20),
+    ],
+)
+def test_the_named_number_of_seeds_decides_in_four_of_five_studies(
+    relation: Relation, mean: float, largest: int
+) -> None:
+    expectation = Expectation("sop_accuracy", "a", "b", 1.0, relation)
+    wanted = PairedDifference(mean, -math.inf, math.inf, 1.0, 2)
+    seeds = verdicts._seeds_needed(expectation, wanted)
+    assert seeds is not None
+    assert 5 <= seeds <= largest
+    rng = np.random.default_rng(0)
+    studies = [judge(expectation, rng.normal(mean, 1.0, seeds), [0.0] * seeds) for _ in range(1_500)]
+    assert sum(study.outcome != "undecided" for study in studies) / len(studies) > 0.77
+
+
+def test_a_mean_at_the_margin_is_never_decided() -> None:
+    expectation = Expectation("sop_accuracy", "a", "b", 1.0)
+    assert verdicts._seeds_needed(expectation, PairedDifference(1.0, -math.inf, math.inf, 1.0, 2)) == 1_001
+
+
 def test_more_seeds_than_can_be_run() -> None:
     needed = judge(
-        Expectation("sop_accuracy", "a", "b", 1.0), [1.79 + one for one in _WIDE], _ZEROS
+        Expectation("sop_accuracy", "a", "b", 1.0), [0.99 + one for one in _WIDE], _ZEROS
     ).seeds_needed
     assert needed == 1_001
     assert seeds_needed_text(needed) == "more than 1,000 seeds would decide"

@@ -29,12 +29,18 @@ def first_occurrences(parts: Sequence[Path]) -> NDArray[np.bool_]:
     """Return whether each document is the first one with its text [documents]."""
     kept = all_documents(parts)
     num_files = min(_MAX_FILES, 1 + len(kept) // _FINGERPRINTS_PER_FILE)
-    with ExitStack() as stack:
-        # The files have no names, so an interrupted build leaves none.
-        files = [stack.enter_context(TemporaryFile(dir=parts[0].parent)) for _ in range(num_files)]
-        _distribute_fingerprints(parts, files)
-        for file in files:
-            kept[_later_occurrences(file)] = False
+    folder = parts[0].parent
+    try:
+        with ExitStack() as stack:
+            # The files have no names, so an interrupted build leaves none.
+            files = [stack.enter_context(TemporaryFile(dir=folder)) for _ in range(num_files)]
+            _distribute_fingerprints(parts, files)
+            for file in files:
+                kept[_later_occurrences(file)] = False
+    except OSError as error:
+        if error.filename is None:  # of a file without a name, such as on a full disk
+            error.filename = str(folder)
+        raise
     return kept
 
 

@@ -94,7 +94,7 @@ class ServedModel:
         max_length: maximum tokens of a sequence.
         micro_batch_tokens: tokens that the model computes at a time; only a longer sequence exceeds them.
         precision: precision of the matrix products.
-        engine: library that runs it.
+        engine: library that runs it; None if the members of an ensemble have different ones.
         tokenizer: tokenizer of the model.
         endpoints: the endpoints, by path.
         embedder: computes the vectors of POST /embed; None if the model has no such path.
@@ -105,7 +105,7 @@ class ServedModel:
     max_length: int
     micro_batch_tokens: int
     precision: str
-    engine: EngineName
+    engine: EngineName | None
     tokenizer: Tokenizer
     endpoints: Mapping[str, Endpoint]
     embedder: Embedder | None = None

@@ -151,7 +151,7 @@ def _served_task_model(name: str, model: TaskModel) -> ServedModel:
         pipeline.max_length,
         engine.micro_batch_tokens,
         engine.precision,
-        names.pop() if len(names) == 1 else "torch",  # which runs all members of an ensemble
+        names.pop() if len(names) == 1 else None,
         model.tokenizer,
         {endpoint.path: endpoint},
     )

@@ -22,7 +22,7 @@ def serve_model(
     job: ServerJob,
     listener: socket.socket,
     values: NDArray[np.float64],
-    on_ready: Callable[[Sequence[str], EngineName], None],
+    on_ready: Callable[[Sequence[str], EngineName | None], None],
     worker: int = 0,
 ) -> None:
     """Serve a model until a signal stops the process.

@@ -23,7 +23,7 @@ def run_server(source: str, settings: ServeSettings, *, debug: bool = False) -> 
     log = ServerLog(settings.log_format)
     with bind_socket(settings.host, settings.port) as listener:
 
-        def on_ready(paths: Sequence[str], _engine: EngineName) -> None:
+        def on_ready(paths: Sequence[str], _engine: EngineName | None) -> None:
             _announce(job, listener, paths, log)
 
         # Imported here, because a process that only starts workers needs no model.

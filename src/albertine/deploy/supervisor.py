@@ -29,7 +29,7 @@ from albertine.deploy.http_server import ServerJob
 from albertine.deploy.metrics import HANGS, LOADED, MAX_VALUES, RESTARTS
 from albertine.deploy.refusals import Refusals
 from albertine.deploy.server_log import ServerLog
-from albertine.errors import SAME_REQUEST_SECONDS, WorkError
+from albertine.errors import SAME_REQUEST_SECONDS, InputError, WorkError
 from albertine.interruptions import InterruptHandler
 from albertine.processes import block_signals
 from albertine.settings.engine import EngineName
@@ -41,7 +41,7 @@ _POLL_SECONDS = 0.2
 _MIN_LIFE_SECONDS = 10.0
 _MAX_DELAY_SECONDS = 30.0
 # What a worker reports when it is ready: the paths of POST requests, and the library that runs the model.
-_Ready: TypeAlias = tuple[Sequence[str], EngineName]
+_Ready: TypeAlias = tuple[Sequence[str], EngineName | None]
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Supervisor:
         self._due: dict[int, tuple[float, int]] = {}  # by index: time of the next start, and failures
         self._last_signal: float | None = None
 
-    def run(self, on_ready: Callable[[Sequence[str], EngineName], None]) -> None:
+    def run(self, on_ready: Callable[[Sequence[str], EngineName | None], None]) -> None:
         """Start all workers, call `on_ready` when they have loaded the model, and run until a signal."""
         try:
             ready = self._start_all()
@@ -114,6 +114,11 @@ class Supervisor:
         self._start(0)
         if settings.engine == "auto":
             _, engine = self._wait_until_ready()
+            if engine is None:
+                raise InputError(
+                    "--engine auto: different libraries are the fastest for the members of this ensemble; "
+                    "name one with --engine, or give --workers 1"
+                )
             self._job = replace(self._job, settings=replace(settings, engine=engine))
         for index in range(1, settings.workers):
             self._start(index)

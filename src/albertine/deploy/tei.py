@@ -100,6 +100,9 @@ def parse_tokenize(payload: Any) -> TeiRequest:
     texts = parse_texts(payload)
     if payload.get("prompt_name") is not None:
         raise TeiError(422, "prompt_name: not supported; leave it out")
+    # A token takes hundreds of bytes in the response.
+    if (size := sum(map(len, texts))) > MAX_CHARACTERS:
+        raise TeiError(413, f"inputs: {size:,} characters; send at most {MAX_CHARACTERS:,}")
     return TeiRequest(texts, add_special_tokens=_flag(payload, "add_special_tokens", True))
 
 

@@ -5,6 +5,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -161,6 +162,16 @@ def sample_rows(rows: Iterable[Row], count: int) -> list[Row]:
     """Return a random sample of rows of any number, the same at each call; files may be sorted."""
     generator = random.Random(0)
     return heapq.nsmallest(count, rows, key=lambda _: generator.random())
+
+
+def sample_different(texts: Iterable[str], count: int) -> list[str]:
+    """Return a random sample of different texts of any number, the same at each call."""
+    by_hash: dict[bytes, str] = {}
+    for text in texts:
+        by_hash[sha256(text.encode()).digest()] = text
+        if len(by_hash) > 2 * count:
+            by_hash = dict(heapq.nsmallest(count, by_hash.items()))
+    return [text for _, text in heapq.nsmallest(count, by_hash.items())]
 
 
 class _FinetunedJudge(Judge):

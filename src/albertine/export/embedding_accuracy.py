@@ -13,7 +13,7 @@ from albertine.export.accuracy import (
     Accuracy,
     Judge,
     missing_data_message,
-    sample_rows,
+    sample_different,
 )
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import (
@@ -76,10 +76,10 @@ class EmbeddingJudge(Judge):
         return _similarities(self._source(self._judged))
 
     def _texts(self, source: str, count: int) -> list[str]:
-        """Return the different texts of a sample of the rows of a file."""
+        """Return a random sample of the different texts of a file."""
         errors = ReadErrors(skip=self._settings.on_error == "skip")
-        rows = (example.texts[0] for example in read_texts(source, self._settings, errors))
-        return list(dict.fromkeys(sample_rows(rows, count)))
+        texts = (example.texts[0] for example in read_texts(source, self._settings, errors))
+        return sample_different(texts, count)
 
 
 def _vectors_of_graph(exported: EmbeddingPipeline, texts: Sequence[str]) -> Vectors:

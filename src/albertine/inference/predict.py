@@ -104,7 +104,7 @@ class _PredictedRows(TableRows):
             self._depth_sum += sum(prediction.get("depth", 0.0) for _, prediction in chunk)
             yield RowChunk(chunk, len(chunk))
 
-    def identity(self) -> Mapping[str, Any] | None:
+    def identity(self, out: Path) -> Mapping[str, Any] | None:
         """Return all that the predictions depend on."""
         model, settings = self._model, self._settings
         members = model.members if isinstance(model, EnsembleModel) else [model]
@@ -113,8 +113,10 @@ class _PredictedRows(TableRows):
             folders.append(Path(model.source))
         assert settings.data is not None
         columns = resolve_columns(model.card, settings)
-        identity = row_identity(folders, members[0].engine, settings.device, columns, settings.data)
-        return identity and {**identity, "--split": self._split_name}
+        identity = row_identity(folders, members[0].engine, settings.device, columns, settings.data, out)
+        # The nodes of a cluster may compute in another precision than this machine.
+        is_remote = isinstance(self._predictor, ClusterPredictor)
+        return identity and {**identity, "--split": self._split_name, "--cluster": is_remote}
 
     def state(self) -> dict[str, Any]:
         """Return the counts so far."""

@@ -21,6 +21,7 @@ from albertine.atomic import partial_paths, sync_to_disk
 from albertine.corpus.checked_json import read_checked_json, write_checked_json
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
+from albertine.settings.schema import display_value
 from albertine.storage.output_file import check_output_file
 
 _LOCK, _CONTENT, _CHECKPOINT = "lock", "content", "checkpoint.json"
@@ -80,7 +81,7 @@ class ResumableFile:
             state: returns what the command needs to continue after the content so far, as a JSON value.
         """
         started = time.monotonic()
-        if started < self._due:
+        if started < self._due or not self._num_bytes:
             return
         self._stream.flush()
         os.fsync(self._stream.fileno())
@@ -107,12 +108,22 @@ def _digest_of(content: Path, num_bytes: int) -> "hashlib._Hash":
 
 
 def _check_identity(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise `InputError` if the rows that are finished are of a command with another identity."""
     names = [name for name in {**wanted, **found} if found.get(name) != wanted.get(name)]
     if names:
+        differences = ", ".join(_difference(name, found.get(name), wanted.get(name)) for name in names)
         raise InputError(
-            f"{folder}: holds unfinished rows of a command that differs in {', '.join(names)}; repeat that "
-            "command, or remove the folder"
+            f"{folder}: holds unfinished rows of a command that differs in {differences}; repeat that "
+            "command, or remove the folder to start again"
         )
+
+
+def _difference(name: str, found: Any, wanted: Any) -> str:
+    """Return the name of a part of an identity, with both values if they say something."""
+    if isinstance(found, list | dict) or isinstance(wanted, list | dict):  # such as checksums
+        return name
+    before, now = ("not set" if value is None else display_value(value) for value in (found, wanted))
+    return f"{name} ({before}, now {now})"
 
 
 @contextmanager
@@ -124,7 +135,7 @@ def resumable_file(out: Path, identity: Mapping[str, Any]) -> Iterator[Resumable
         identity: all that the content depends on, by name, as a JSON value. If it differs from that of the
             last checkpoint, an `InputError` is raised.
     """
-    folder = _folder_of(out)
+    folder = unfinished_folder(out)
     with _locked(folder, out):
         try:
             check_output_file(out)  # another process may have just written it
@@ -151,6 +162,13 @@ def _named_if_interrupted(file: ResumableFile, folder: Path) -> Iterator[None]:
     """Print where the unfinished file is kept, if the block raises an error and there is a checkpoint."""
     try:
         yield
+    except InputError:  # the same command would fail again
+        if file.has_checkpoint:
+            progress.print_message(
+                f"{folder}: holds what is finished; --on-error skip resumes; to start again with changed "
+                "data, remove it"
+            )
+        raise
     except BaseException:
         if file.has_checkpoint:
             progress.print_message(f"{folder}: holds what is finished; run the same command again to resume")
@@ -159,19 +177,31 @@ def _named_if_interrupted(file: ResumableFile, folder: Path) -> Iterator[None]:
 
 def remove_leftovers(out: Path) -> None:
     """Remove the folder of a finished file whose command was killed before it could."""
-    folder = _folder_of(out)
+    folder = unfinished_folder(out)
     if out.is_file() and (folder / _LOCK).exists() and not (folder / _CONTENT).exists():
         _remove(folder)
 
 
-def _folder_of(out: Path) -> Path:
+def unfinished_folder(out: Path) -> Path:
+    """Return the folder of the unfinished file at a path."""
     return out.with_name(f"{out.name}.partial")
+
+
+def check_unfinished_folder(out: Path) -> None:
+    """Raise `InputError` if the path of the folder of an unfinished file holds something else."""
+    folder = unfinished_folder(out)
+    is_other = folder.exists() and not folder.is_dir()
+    if is_other or (folder.is_dir() and any(folder.iterdir()) and not (folder / _LOCK).exists()):
+        raise InputError(
+            f"{folder}: exists, and is needed for unfinished rows; rename it, or name another file"
+        )
 
 
 @contextmanager
 def _locked(folder: Path, out: Path) -> Iterator[None]:
     """Keep other processes from writing the file while the block runs."""
     busy = f"{out}: another process is writing it; wait for it, or name another file"
+    check_unfinished_folder(out)
     folder.mkdir(parents=True, exist_ok=True)
     with file_lock(folder / _LOCK, busy):
         if not (folder / _LOCK).exists():  # the other process has just removed it

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import torch
 from albertine.checksums import file_checksum, json_checksum
 from albertine.device import choose_device
 from albertine.engines.engine import Engine
+from albertine.engines.exported_folder import engine_name
+from albertine.inference.resumable_file import unfinished_folder
+from albertine.interop.hub import model_files
 from albertine.settings import Settings
 from albertine.storage.objects import find_object
 from albertine.storage.urls import storage_url
@@ -19,15 +23,12 @@ from albertine.version import __version__
 
 # Raise it if a command writes other rows than before, or computes them in other chunks.
 _FORMAT = 1
-# Of the files of a model, those that are read. Reports and predictions may appear beside them at any time.
-_MODEL_SUFFIXES = (".json", ".safetensors", ".bin", ".onnx", ".data", ".xml", ".index", ".model", ".txt")
-_RESULT_FILES = ("results.json", "dev_predictions.json")
 # They do not change rows, or the engine has what they result in.
 _SETTINGS_WITHOUT_EFFECT = ("data", "on_error", "device", "precision", "engine")
 
 
 def row_identity(
-    folders: Iterable[Path], engine: Engine, device: str, settings: Settings, data: str
+    folders: Iterable[Path], engine: Engine, device: str, settings: Settings, data: str, out: Path
 ) -> dict[str, Any] | None:
     """Return all that rows depend on, by the names that a message may show; None if the data has no identity.
 
@@ -37,8 +38,9 @@ def row_identity(
         device: the setting of the device.
         settings: the settings of the command, with the columns of the data.
         data: the data that they are read from.
+        out: the output, which may be in the folder of the data.
     """
-    data_identity = _data_identity(data)
+    data_identity = _data_identity(data, out)
     if data_identity is None:
         return None
     options = {
@@ -49,22 +51,27 @@ def row_identity(
     return {
         "the version": [_FORMAT, __version__, torch.__version__],
         "the model": [list(_model_identity(folder)) for folder in folders],
-        "the engine": [engine.name, choose_device(device).type, engine.micro_batch_tokens],
+        "the engine": f"{engine.name}{_library_version(engine)}",
+        "the device": choose_device(device).type,
+        "the micro-batch": engine.micro_batch_tokens,
         "the data": data_identity,
         **options,
     }
 
 
+def _library_version(engine: Engine) -> str:
+    """Return the version of the library of an export, such as " 1.23"; torch's is in "the version"."""
+    package = engine_name(engine)
+    return "" if package == "torch" else f" {version(package)}"
+
+
 def _model_identity(folder: Path) -> Iterator[list[str]]:
     """Yield name and checksum of each file of a model."""
-    for file in sorted(folder.iterdir()):
-        # The files of TensorFlow end in .data-00000-of-00001.
-        is_read = file.suffix.partition("-")[0] in _MODEL_SUFFIXES and file.name not in _RESULT_FILES
-        if is_read and file.is_file():
-            yield [file.name, file_checksum(file)]
+    for file in model_files(folder):
+        yield [str(file.relative_to(folder)), file_checksum(file)]
 
 
-def _data_identity(data: str) -> list[Any] | None:
+def _data_identity(data: str, out: Path) -> list[Any] | None:
     """Return values that change if data changes; None for a data set of the hub, whose version is unknown."""
     if data.startswith(HUB_PREFIX):
         return None
@@ -74,7 +81,12 @@ def _data_identity(data: str) -> list[Any] | None:
         return [url, found.size, found.modified_ns] if found and found.modified_ns else None
     path = Path(local_data(data)).resolve()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    states = [[str(file.relative_to(path)), *_file_state(file)] for file in files if file.is_file()]
+    written = {out.resolve(), unfinished_folder(out).resolve()}
+    states = [
+        [str(file.relative_to(path)), *_file_state(file)]
+        for file in files
+        if file.is_file() and written.isdisjoint((file, file.parent))
+    ]
     return [str(path), json_checksum(states)]
 
 

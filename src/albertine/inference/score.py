@@ -82,7 +82,12 @@ class _ScoredRows(TableRows):
             self._has_rows = self._has_rows or bool(rows)
             yield RowChunk(rows, len(chunk))
         if not self._has_rows:
-            raise InputError(f"{settings.data}: no texts")
+            problem = (
+                f"no texts, but {self.too_long.count:,} that are too long"
+                if self.too_long.count
+                else "no texts"
+            )
+            raise InputError(f"{settings.data}: {problem}")
 
     def _score(self, examples: Sequence[TextExample]) -> Iterator[tuple[TextExample, TextScore]]:
         """Yield each example with the score of its text, in order; texts that are too long are errors."""
@@ -99,11 +104,12 @@ class _ScoredRows(TableRows):
         for example, text, (log_likelihoods,) in zip(scored, texts, results, strict=True):
             yield example, scorer.text_score(text, log_likelihoods)
 
-    def identity(self) -> Mapping[str, Any] | None:
+    def identity(self, out: Path) -> Mapping[str, Any] | None:
         """Return all that the scores depend on."""
         settings = self._settings
         assert settings.data is not None
-        return row_identity([self._folder], self._scorer.engine, settings.device, settings, settings.data)
+        engine = self._scorer.engine
+        return row_identity([self._folder], engine, settings.device, settings, settings.data, out)
 
     def state(self) -> dict[str, Any]:
         """Return the errors so far, and the cache.

@@ -25,13 +25,13 @@ class ScoreCache:
 
     def add(self, key: bytes, log_likelihoods: tuple[LogLikelihoods, ...]) -> None:
         """Store the log-probabilities of a text, one array `[tokens]` for each method."""
-        self._num_tokens -= sum(map(len, self._entries.pop(key, ())))
+        self._num_tokens -= _size(self._entries.pop(key, None))
         # Copies, because a view would keep the array of a whole group of texts in memory.
         self._entries[key] = tuple(values.copy() for values in log_likelihoods)
-        self._num_tokens += sum(map(len, log_likelihoods))
+        self._num_tokens += _size(log_likelihoods)
         while self._num_tokens > self._max_tokens:
             _, removed = self._entries.popitem(last=False)
-            self._num_tokens -= sum(map(len, removed))
+            self._num_tokens -= _size(removed)
 
     def state(self) -> list[Any]:
         """Return the entries as a JSON value, in the order of their use."""
@@ -45,6 +45,11 @@ class ScoreCache:
         for key, *values in state:
             arrays = tuple(np.frombuffer(base64.b64decode(value), np.float32) for value in values)
             self.add(base64.b64decode(key), arrays)
+
+
+def _size(log_likelihoods: tuple[LogLikelihoods, ...] | None) -> int:
+    """Return the tokens of an entry; at least 1, so that texts without tokens leave, too."""
+    return 0 if log_likelihoods is None else max(1, sum(map(len, log_likelihoods)))
 
 
 def _text(data: bytes) -> str:

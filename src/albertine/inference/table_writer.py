@@ -11,7 +11,12 @@ from typing import Any, TypeAlias
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.inference.resumable_file import ResumableFile, remove_leftovers, resumable_file
+from albertine.inference.resumable_file import (
+    ResumableFile,
+    check_unfinished_folder,
+    remove_leftovers,
+    resumable_file,
+)
 from albertine.settings.schema import display_text
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import check_output_file, output_file
@@ -46,8 +51,8 @@ class TableRows(ABC):
     def chunks(self, num_finished: int) -> Iterator[RowChunk]:
         """Yield the rows of the examples after some that are finished, which end a chunk."""
 
-    def identity(self) -> Mapping[str, Any] | None:
-        """Return all that the rows depend on, by name; None if they cannot resume."""
+    def identity(self, out: Path) -> Mapping[str, Any] | None:  # noqa: ARG002  # for subclasses
+        """Return all that the rows of a file depend on, by name; None if they cannot resume."""
         return None
 
     def state(self) -> dict[str, Any]:
@@ -88,6 +93,7 @@ def check_table_file(out: Path, other_suffixes: Sequence[str] = ()) -> None:
         raise InputError(f"{display_path(out)}: unknown format; name a file that ends in {suffixes}")
     if storage_url(out) is None:
         remove_leftovers(out)
+        check_unfinished_folder(out)
     check_output_file(out)
 
 
@@ -106,7 +112,7 @@ def write_table(
     table = _FORMATS[".jsonl" if out is None else out.suffix.lower()](columns, list_separator)
     if out is None:
         return _write_from_start(rows, table, sys.stdout.write)
-    identity = rows.identity() if storage_url(out) is None else None
+    identity = rows.identity(out) if storage_url(out) is None else None
     if identity is None:
         with output_file(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
             count = _write_from_start(rows, table, stream.write)

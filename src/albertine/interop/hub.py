@@ -28,6 +28,8 @@ _SMALL_FILES += ["[0-9]_*/config.json"]
 _WEIGHT_FILES = ["model*.safetensors", CO_MATCHING_FILE, MATCHING_FILE, EXITS_FILE]
 _WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
 
+_GOOGLE_FILES = ["*_config.json", "*.ckpt*", "*.model", "*.vocab"]
+
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".onnx", ".data", ".h5")  # of any library
 
 ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertine.inference`
@@ -35,6 +37,14 @@ ENSEMBLE_FILE = "ensemble.json"  # of an ensemble; written and read by `albertin
 _Exports = Literal["none", "all", "encoders"]  # which exported models are taken
 
 _MAX_NAME_LENGTH = 96  # of OWNER/NAME, the limit of the hub
+
+
+def model_files(folder: Path) -> list[Path]:
+    """Return the files in the folder of a model that may be read; others may appear beside them."""
+    exported = list(read_export_record(folder).checksums) if is_export(folder) else []
+    patterns = [*_COMMON_FILES, *_SMALL_FILES, *_WEIGHT_FILES, *_GOOGLE_FILES, ENSEMBLE_FILE, *exported]
+    found = {file for pattern in (*patterns, "pytorch_model.bin") for file in folder.glob(pattern)}
+    return sorted(file for file in found if file.is_file())
 
 
 def is_hub_name(source: str) -> bool:

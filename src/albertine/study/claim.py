@@ -257,9 +257,11 @@ def _check_finetuning(claim: Claim) -> None:
 
 
 def claim_version(claim: Claim, scale: str) -> str:
-    """Return a checksum of what a claim says at a scale; changes to other scales leave it the same."""
-    at_scale = claim.scales.get(scale, {})
-    values = {**asdict(claim), "file": None, "only_scales": None, "scales": {scale: at_scale}}
+    """Return a checksum of what a claim tests at a scale; other scales and the note do not change it."""
+    values = asdict(claim_at(claim, scale, has_tasks=True))
+    values["scales"] = {scale: claim.scales.get(scale, {})}
+    for name in ("file", "only_scales", "note"):
+        del values[name]
     for plan in values["finetuning"].values():
         if plan["rates"] == (1.0,):  # claims of earlier versions have none; their reports stay valid
             del plan["rates"]

@@ -8,7 +8,7 @@ from statistics import median
 import torch
 
 from albertine.device import choose_device, choose_precision, peak_flops
-from albertine.paired_statistics import detectable_difference
+from albertine.paired_statistics import POWER, POWER_OF_ONE_END, detectable_difference
 from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
 from albertine.study.protocol import Protocol
@@ -83,8 +83,8 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     is_parallel = are_parallel(max(run.settings.model.hidden_size for run in all_runs))
     device = choose_device("auto")
     # Runs that share a GPU slow each other down, so the measured rates are those of a full GPU.
-    side_by_side = len(remaining) if device.type == "cpu" else len(all_runs)
-    workers = worker_count(side_by_side, device) if is_parallel else 1
+    num_parallel = len(remaining) if device.type == "cpu" else len(all_runs)
+    workers = worker_count(num_parallel, device) if is_parallel else 1
     if rates:
         rate = median(rates) * workers
     elif is_parallel and device.type == "cpu":
@@ -115,7 +115,8 @@ def _detectable(verdict: Verdict, protocol: Protocol) -> DetectableDifference:
     if deviation is None or protocol.seeds < MIN_SEEDS_FOR_VERDICT:
         return DetectableDifference(expectation, None, is_measured)
     margin = expectation.margin if expectation.relation == "better" else 0.0
-    difference = detectable_difference(deviation, protocol.seeds, margin)
+    power = POWER_OF_ONE_END if expectation.relation == "equal" else POWER
+    difference = detectable_difference(deviation, protocol.seeds, margin, power)
     return DetectableDifference(expectation, difference, is_measured)
 
 

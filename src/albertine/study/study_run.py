@@ -295,9 +295,13 @@ class StudyRun:
 
     def _finetune_and_score(self, task: str) -> PartResult:
         try:
-            return PartResult({task: self._task_score(task)})
+            result = PartResult({task: self._task_score(task)})
         except Diverged as error:
-            return PartResult(failure=f"fine-tuning on {task}: {error}")
+            result = PartResult(failure=f"fine-tuning on {task}: {error}")
+        if self.finetuning is None:
+            [out] = self.models_of_task(task)
+            shutil.rmtree(out, ignore_errors=True)  # the score is enough
+        return result
 
     def _task_score(self, task: str) -> float:
         world, steps = self.data.world, self.protocol.finetune_steps
@@ -306,6 +310,4 @@ class StudyRun:
             runner = PlanRunner(self.finetuning, worlds, self._plan_folder, steps, self.seed)
             return runner.score(self.model, task)
         [out] = self.models_of_task(task)
-        score = finetuned_score(self.model, world, out, task, steps, self.seed)
-        shutil.rmtree(out, ignore_errors=True)  # the score is enough
-        return score
+        return finetuned_score(self.model, world, out, task, steps, self.seed)

@@ -7,6 +7,8 @@ from typing import Literal
 
 from albertine.paired_statistics import (
     MAX_SEEDS,
+    POWER,
+    POWER_OF_ONE_END,
     PairedDifference,
     paired_difference,
     seeds_to_detect,
@@ -89,15 +91,16 @@ def _seeds_needed(expectation: Expectation, difference: PairedDifference) -> int
     """
     if math.isnan(difference.deviation):
         return None
-    mean, margin = difference.mean, expectation.margin
-    if expectation.relation == "equal":
-        distance = abs(margin - abs(mean))
-    elif expectation.relation == "not worse":
-        distance = abs(mean + margin)
-    else:
-        distance = mean if mean >= margin else margin - mean
+    mean, margin, deviation = difference.mean, expectation.margin, difference.deviation
     at_least = max(MIN_SEEDS_FOR_VERDICT, difference.seeds)
-    return seeds_to_detect(difference.deviation, distance, at_least)
+    if expectation.relation == "equal":
+        power = POWER_OF_ONE_END if abs(mean) < margin else POWER
+        return seeds_to_detect(deviation, abs(margin - abs(mean)), at_least, power=power)
+    if expectation.relation == "not worse":
+        return seeds_to_detect(deviation, abs(mean + margin), at_least)
+    if mean >= margin:  # the mean of another study must reach the margin, too
+        return seeds_to_detect(deviation, mean, at_least, margin)
+    return seeds_to_detect(deviation, margin - mean, at_least)
 
 
 def seeds_needed_text(seeds: int) -> str:
