@@ -85,7 +85,7 @@ def test_the_named_number_of_seeds_decides_in_four_of_five_studies(
     assert seeds is not None
     assert 5 <= seeds <= largest
     rng = np.random.default_rng(0)
-    studies = [judge(expectation, rng.normal(mean, 1.0, seeds), [0.0] * seeds) for _ in range(1_500)]
+    studies = [judge(expectation, rng.normal(mean, 1.0, seeds).tolist(), [0.0] * seeds) for _ in range(1_500)]
     assert sum(study.outcome != "undecided" for study in studies) / len(studies) > 0.77
 
 

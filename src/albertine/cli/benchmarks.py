@@ -36,7 +36,7 @@ app.command(bench)
 def bench_startup(
     *,
     json: JsonFlag = False,
-    settings: Annotated[StartupBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[StartupBenchSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare the startup time of the command line with bare Python.
@@ -52,7 +52,7 @@ def bench_startup(
 def bench_export(
     *,
     json: JsonFlag = False,
-    settings: Annotated[ExportBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ExportBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare the engines that run an exported model: size, memory, latency and throughput.
@@ -70,7 +70,7 @@ def bench_export(
 def bench_model(
     *,
     json: JsonFlag = False,
-    settings: Annotated[ModelBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ModelBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare training and forward passes with `transformers`, on the same weights and batches.
@@ -87,7 +87,7 @@ def bench_gpu(
     *,
     out: Path,
     json: JsonFlag = False,
-    settings: Annotated[GpuBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[GpuBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Check every code path of a GPU against fp32 on the CPU, measure it, and write one report.
@@ -109,7 +109,7 @@ def bench_gpu(
 def bench_gradients(
     *,
     json: JsonFlag = False,
-    settings: Annotated[GradientBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[GradientBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare the all-reduce of gradients between processes with that of a BERT of the same shape.
@@ -127,7 +127,7 @@ def bench_gradients(
 def bench_plan(
     *,
     json: JsonFlag = False,
-    settings: Annotated[PlanBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[PlanBenchSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare the time and memory that `albertine plan` predicts for this machine with those of five runs.
@@ -144,7 +144,7 @@ def bench_pretrain(
     *,
     plot: Path | None = None,
     json: JsonFlag = False,
-    settings: Annotated[RaceSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[RaceSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare pre-training with `transformers` in equal time, each at its best learning rate of a sweep.
@@ -167,7 +167,7 @@ def bench_finetune(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[FinetuneBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[FinetuneBenchSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare fine-tuning with `transformers` from the same checkpoint: scores and examples per second.
@@ -191,7 +191,7 @@ def bench_exits(
     *,
     out: Path,
     json: JsonFlag = False,
-    settings: Annotated[ExitBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ExitBenchSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Measure what exits save, beside padded batches, models without exits and shallower models.
@@ -215,7 +215,7 @@ def bench_corpus(
     *text: str,
     tokenizer: Path,
     json: JsonFlag = False,
-    settings: Annotated[CorpusBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[CorpusBenchSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare corpus building and sampling with the `tokenizers` library and the reference algorithm.
@@ -240,7 +240,7 @@ def bench_score(
     *,
     tokenizer: Path,
     json: JsonFlag = False,
-    settings: Annotated[ScoreBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ScoreBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare the scoring of minimal pairs with `transformers`, on the same weights and sentences.
@@ -264,7 +264,7 @@ def bench_serve(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[ServeBenchSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ServeBenchSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare `albertine serve` with FastAPI and `transformers` under 1, 8 and 64 concurrent callers.

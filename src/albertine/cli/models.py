@@ -30,7 +30,7 @@ def info(
     *,
     compare: str | None = None,
     json: JsonFlag = False,
-    settings: Annotated[InfoSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[InfoSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show parameters, operations and memory of a model, next to BERT and the paper.
@@ -65,7 +65,7 @@ def export(
     *,
     out: PathOrUrl | None = None,
     force: Annotated[bool, Parameter(negative="")] = False,
-    settings: Annotated[ExportSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ExportSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Export a model for ONNX Runtime, OpenVINO or web browsers, and verify the result.
@@ -127,7 +127,7 @@ def convert(
 def demo(
     *,
     out: Path = Path("albertine-demo"),
-    settings: Annotated[DemoSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[DemoSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Run the whole workflow in minutes: text, pre-training, fine-tuning, report.
@@ -212,7 +212,7 @@ def report_card(
     *,
     out: Path | None = None,
     json: JsonFlag = False,
-    settings: Annotated[ReportCardSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ReportCardSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Measure a pre-trained model: held-out text, BLiMP, and five tasks with and without pre-training.

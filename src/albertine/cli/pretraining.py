@@ -30,7 +30,7 @@ def pretrain(
     out: PathOrUrl | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     plot: Path | None = None,
-    settings: Annotated[PretrainSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[PretrainSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Pre-train a model on a corpus. If interrupted, run the same command again: it resumes exactly.
@@ -74,7 +74,7 @@ def _default_preset(options: CommonOptions) -> SettingsSource | None:
 def plan(
     *,
     json: JsonFlag = False,
-    settings: Annotated[PlanSettings | None, MODEL_SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[PlanSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show the time, memory, communication and cost of a run on hardware that you name.
@@ -97,7 +97,7 @@ def probe(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[ProbeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ProbeSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Evaluate a checkpoint on held-out text: masked tokens, sentence order, next sentence.
@@ -119,7 +119,7 @@ def fill_mask(
     /,
     *text: str,
     json: JsonFlag = False,
-    settings: Annotated[FillMaskSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[FillMaskSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Predict the masked tokens of a text, or of held-out samples, with a pre-trained model.
@@ -141,7 +141,7 @@ def score(
     /,
     *,
     out: PathOrUrl | None = None,
-    settings: Annotated[ScoreSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ScoreSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Score each text of a file with a pre-trained model: its pseudo-log-likelihood.

@@ -20,7 +20,7 @@ def study(
     print_plan: Annotated[bool, Parameter(negative="")] = False,
     cluster: ClusterOption = None,
     json: JsonFlag = False,
-    settings: Annotated[StudySettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[StudySettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Test claims of the ALBERT paper, or your own, by training runs with several seeds.

@@ -23,7 +23,7 @@ def finetune(
     sweep: Annotated[bool, Parameter(negative="")] = False,
     cluster: ClusterOption = None,
     json: JsonFlag = False,
-    settings: Annotated[SweepSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[SweepSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Fine-tune a model on a task of the paper or on your own labeled file. Resumes if interrupted.
@@ -55,7 +55,7 @@ def finetune(
 def evaluate(
     *model: str,
     json: JsonFlag = False,
-    settings: Annotated[EvaluateSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[EvaluateSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Evaluate fine-tuned models with their tasks' official metrics, or pre-trained ones on minimal pairs.
@@ -83,7 +83,7 @@ def predict(
     *,
     out: PathOrUrl | None = None,
     cluster: ClusterOption = None,
-    settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[PredictSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Predict each row of a file with a fine-tuned model; the file may have any size. Resumes if interrupted.
@@ -112,7 +112,7 @@ def embed(
     /,
     *,
     out: PathOrUrl | None = None,
-    settings: Annotated[EmbedSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[EmbedSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Turn each text of a file into a vector, with any model; the file may have any size.
@@ -139,7 +139,7 @@ def ensemble(
     out: PathOrUrl | None = None,
     save: Path | None = None,
     json: JsonFlag = False,
-    settings: Annotated[EnsembleSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[EnsembleSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Average the predictions of several fine-tuned models, selected on dev, and show the gain.
@@ -164,7 +164,7 @@ def serve(
     model: str,
     /,
     *,
-    settings: Annotated[ServeSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ServeSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Serve a fine-tuned or pre-trained model over HTTP, with a web page for trying it.

@@ -23,7 +23,7 @@ def tokenizer_train(
     *text: str,
     out: PathOrUrl,
     cluster: ClusterOption = None,
-    settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[TokenizerSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Train a unigram vocabulary of subword tokens on text, the kind that ALBERT uses.
@@ -49,7 +49,7 @@ def tokenizer_show(
     *,
     stats: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     json: JsonFlag = False,
-    settings: Annotated[ReadingSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[ReadingSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show the tokens and ids of a text, or statistics of a vocabulary on files.
@@ -85,7 +85,7 @@ def corpus_build(
     out: PathOrUrl,
     cluster: ClusterOption = None,
     json: JsonFlag = False,
-    settings: Annotated[CorpusSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[CorpusSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Tokenize text into shards for pre-training. If interrupted, run the same command again to resume.
@@ -112,7 +112,7 @@ def corpus_show(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[CorpusShowSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[CorpusShowSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show samples as the model gets them: segments, order, masked tokens.
@@ -151,7 +151,7 @@ def corpus_check(
 def check(
     *data: str,
     json: JsonFlag = False,
-    settings: Annotated[CheckSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[CheckSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Check text, a table or a corpus before you use it, and report what will go wrong.

@@ -24,7 +24,7 @@ def world_write(
     *,
     cluster: ClusterOption = None,
     json: JsonFlag = False,
-    settings: Annotated[WorldSettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[WorldSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Generate stories for a corpus, and GLUE, SQuAD and RACE tasks about them in their official layouts.
@@ -49,7 +49,7 @@ def world_show(
     /,
     *,
     json: JsonFlag = False,
-    settings: Annotated[StorySettings | None, SETTINGS_PARAMETER] = None,  # noqa: ARG001  # shown in help; read through `options`
+    settings: Annotated[StorySettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Show a story and the events in it.

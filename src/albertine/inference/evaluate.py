@@ -103,18 +103,19 @@ def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) ->
     examples, predictions = zip(*pairs, strict=True)
     metrics = model.task_type.compute_metrics(examples, predictions)
     counts.print_warnings(f"{model.source}, {split_name}")
+    has_depth = "depth" in predictions[0]
     return EvaluationResult(
-        model.source,
-        model.card.task,
-        split_name,
-        len(pairs),
-        metrics,
-        model.task.primary_metric(metrics),
-        time.monotonic() - started,
-        counts.num_truncated_examples,
-        counts.mean_truncated_tokens,
-        counts.unknown_share,
-        fmean(prediction["depth"] for prediction in predictions) if "depth" in predictions[0] else None,
+        model=model.source,
+        task=model.card.task,
+        split=split_name,
+        num_examples=len(pairs),
+        metrics=metrics,
+        primary_metric=model.task.primary_metric(metrics),
+        seconds=time.monotonic() - started,
+        num_truncated=counts.num_truncated_examples,
+        mean_truncated_tokens=counts.mean_truncated_tokens,
+        unknown_share=counts.unknown_share,
+        mean_depth=fmean(prediction["depth"] for prediction in predictions) if has_depth else None,
     )
 
 

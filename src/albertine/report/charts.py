@@ -11,6 +11,7 @@ from html import escape
 
 _WIDTH, _HEIGHT = 480, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 96, 14, 44
+NUM_COLORS = 6  # of curves, --color-1 and so on
 _MAX_LABEL_LENGTH = 12  # characters
 _LABEL_SPACING = 15  # minimum distance of two labels
 Point = tuple[float, float]

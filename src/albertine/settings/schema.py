@@ -168,8 +168,6 @@ def union_members(hint: Any) -> tuple[Any, ...]:
 
 def type_description(hint: Any) -> str:
     """Return a description of the values that a type allows, for error messages."""
-    if hint is type(None):
-        return "nothing"
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):
@@ -196,7 +194,7 @@ def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None
         raise SettingError(
             field.name, value, f"must be {type_description(hint)}{did_you_mean(str(value), choices)}"
         )
-    if isinstance(value, str | Path) and "\0" in str(value):  # no path and no text of a setting has one
+    if isinstance(value, str | Path) and "\0" in str(value):  # file systems and TOML do not allow it
         raise SettingError(field.name, value, "must not contain a null character")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
@@ -208,12 +206,12 @@ def check_value(field: dataclasses.Field[Any], hint: Any, value: object) -> None
     if maximum is not None and value > maximum:
         raise SettingError(field.name, value, f"must be at most {maximum:,}")
     if isinstance(value, int) and abs(value) >= 1 << 63:
-        raise SettingError(field.name, value, "must be an integer of 64 bits")
+        raise SettingError(field.name, value, "must fit into 64 bits")
 
 
 def has_type(hint: Any, value: object) -> bool:
     """Return whether a value fits a type; a bool is not a number, and an int is also a float."""
-    if hint is None or hint is type(None):
+    if hint is type(None):
         return value is None
     if get_origin(hint) is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(hint))

@@ -7,7 +7,7 @@ from html import escape
 from statistics import fmean
 
 from albertine.progress import format_duration, format_flops
-from albertine.report.charts import Axes, Curve, Interval, interval_chart, line_chart
+from albertine.report.charts import NUM_COLORS, Axes, Curve, Interval, interval_chart, line_chart
 from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
 from albertine.settings.schema import display_value
 from albertine.study.arm_report import ArmReport
@@ -27,7 +27,6 @@ _CHART_MARGINS = 4  # the chart of differences reaches so many margins to each s
 _DIFFERENCES_TITLE = (
     f"Differences, in margins (the smallest that matter), up to {_CHART_MARGINS} on each side"
 )
-NUM_COLORS = 6
 _MAX_CURVES = 16  # more have no room for their names
 
 

@@ -2,14 +2,13 @@
 
 from collections import Counter
 
-from albertine.report.charts import Axes, Curve, line_chart
+from albertine.report.charts import NUM_COLORS, Axes, Curve, line_chart
 from albertine.report.page import html_table, paragraphs, side_by_side
 from albertine.study.measures import find_measure
 from albertine.study.recurrence_fit import FORMS, RecurrenceFit
 from albertine.study.recurrence_report import RecurrenceReport
 
 _COST_TITLES = {"megabytes": "size", "flops": "number of FLOPs", "seconds": "training time"}
-_NUM_COLORS = 6
 
 
 def recurrence_blocks(report: RecurrenceReport | None) -> list[str]:
@@ -55,7 +54,7 @@ def _layers_chart(report: RecurrenceReport) -> str:
         new = [one for one in alike if one.width == width and one.repetitions == 1]
         for name, group in (("repeated", repeated), ("new", new)):
             points = sorted((one.layers * one.repetitions, one.loss) for one in group)
-            color = len(curves) % _NUM_COLORS + 1
+            color = len(curves) % NUM_COLORS + 1
             curves.append(Curve(f"{width} {name}", points, color, dots=True))
     title = "One layer repeated, and new layers, by width"
     return line_chart(title, Axes("applied layers", "loss (nats)"), curves)
