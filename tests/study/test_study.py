@@ -20,7 +20,7 @@ from albertine.study import study_run
 from albertine.study import tasks as study_tasks
 from albertine.study.catalog import claims_for, find_claim
 from albertine.study.equal_time import StepTiming
-from albertine.study.report import measures_of
+from albertine.study.report import claim_measures
 from albertine.study.run_progress import planned_steps, steps_done
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
@@ -206,7 +206,7 @@ def test_steps_are_timed(studied: Path) -> None:
 
 def test_progress_counts_the_steps_of_fine_tuning(studied: Path) -> None:
     claim = find_claim(str(studied / "order.toml"))
-    settings, measures = StudySettings(scale="smoke"), measures_of(claim)
+    settings, measures = StudySettings(scale="smoke"), claim_measures(claim)
 
     def first_run(plan: FinetuningPlan | None) -> StudyRun:
         one_claim = replace(claim, finetuning={} if plan is None else {"SOP": plan})

@@ -215,8 +215,8 @@ def mean_curve(arm: ArmReport, key: str) -> list[CurvePoint]:
     """
     curves = []
     for run in arm.runs:
-        if run.training_failure is None and (run.model / METRICS_FILE).exists():
-            lines = read_metrics(run.model)
+        if run.training_failure is None and (run.model_folder / METRICS_FILE).exists():
+            lines = read_metrics(run.model_folder)
             before = run.cost_of_start(key)
             position = {step: before + value for step, value in metric_curve(lines, key)}
             losses = metric_curve(lines, f"{HELD_OUT_PREFIX}mlm_loss")

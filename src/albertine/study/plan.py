@@ -12,7 +12,7 @@ from albertine.paired_statistics import POWER, POWER_OF_ONE_END, detectable_diff
 from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
 from albertine.study.protocol import Protocol
-from albertine.study.report import ClaimReport, measures_of
+from albertine.study.report import ClaimReport, claim_measures
 from albertine.study.run_progress import remaining_finetuning_steps
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict
@@ -75,7 +75,7 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
         runs: the runs of each arm.
         report: the report of the runs that are finished.
     """
-    measures = measures_of(claim)
+    measures = claim_measures(claim)
     all_runs = [run for arm in runs.values() for run in arm]
     remaining = [run for run in all_runs if not run.is_finished(measures)]
     flops = sum(run.flops for run in remaining)

@@ -85,7 +85,7 @@ class ClaimReport:
         }
 
 
-def measures_of(claim: Claim) -> tuple[str, ...]:
+def claim_measures(claim: Claim) -> tuple[str, ...]:
     """Return the measures of a claim, those of its table first, and then the costs."""
     fitted = RECURRENCE_MEASURES if claim.recurrence is not None else ()
     wanted = (*claim.columns, *(one.measure for one in claim.expectations), *fitted, *COSTS)
@@ -109,7 +109,7 @@ def make_report(
         runs: the runs of each arm.
         with_fits: whether to fit the recurrence exponent, which takes some seconds.
     """
-    measures = measures_of(claim)
+    measures = claim_measures(claim)
     arms = []
     for name, arm_runs in runs.items():
         measured = [run.stored_measures(measures) for run in arm_runs]

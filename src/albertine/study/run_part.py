@@ -40,7 +40,7 @@ class RunPart:
         )
 
 
-def measures_of(*sources: Source) -> tuple[str, ...]:
+def measures_from(*sources: Source) -> tuple[str, ...]:
     """Return the measures that the sources give."""
     return tuple(name for name, measure in MEASURES.items() if measure.source in sources)
 

@@ -18,7 +18,7 @@ def steps_done(run: StudyRun, measures: Collection[str]) -> int:
     planned, tasks = planned_steps(run, measures), run.tasks(measures)
     if tasks and all(map(run.is_scored, tasks)):
         return planned
-    pretraining = last_step(run.model) + sum(map(last_step, run.models_of_start()))
+    pretraining = last_step(run.model_folder) + sum(map(last_step, run.start_model_folders()))
     return min(planned, pretraining + sum(_finetuning_steps_done(run, task) for task in tasks))
 
 
@@ -32,4 +32,4 @@ def _finetuning_steps_done(run: StudyRun, task: str) -> int:
     plan = run.finetuning
     if run.is_scored(task):  # all of them; its models are removed
         return run.protocol.finetune_steps * (1 if plan is None else len(plan.rates) * plan.runs)
-    return sum(map(last_step, run.models_of_task(task)))
+    return sum(map(last_step, run.task_model_folders(task)))

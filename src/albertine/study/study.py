@@ -30,7 +30,7 @@ from albertine.study.page import claim_page
 from albertine.study.plan import StudyPlan, make_plan
 from albertine.study.protocol import Protocol, arm_values, check_arms, find_protocol
 from albertine.study.repeated_samples import check_epochs
-from albertine.study.report import ClaimReport, make_report, measures_of
+from albertine.study.report import ClaimReport, claim_measures, make_report
 from albertine.study.run_progress import planned_steps, steps_done
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
@@ -154,14 +154,14 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
     if one.claim.finetuning and one.protocol.tasks:
         one.data.build_test_world(executor)
     measure_times(one.timings().values())
-    runs, measures = one.by_arm(), measures_of(one.claim)
+    runs, measures = one.by_arm(), claim_measures(one.claim)
     for arm_runs in runs.values():
         check_epochs(arm_runs[0])
     every = sorted((run for arm in runs.values() for run in arm), key=lambda run: run.seed)
     while remaining := [run for run in every if not run.is_finished(measures)]:
         # Arms that start from others have to wait for them.
-        ready = [run for run in remaining if run.start is None or run.start.is_trained]
-        by_folder = {run.model: run for run in ready}
+        ready = [run for run in remaining if run.start is None or run.start.is_training_done]
+        by_folder = {run.model_folder: run for run in ready}
         jobs = {folder: partial(run.compute, measures) for folder, run in by_folder.items()}
         steps = sum(planned_steps(run, measures) for run in by_folder.values())
         widest = max(run.settings.model.hidden_size for run in ready)

@@ -42,7 +42,7 @@ from albertine.study.run_measurements import (
     probe_measures,
     training_measures,
 )
-from albertine.study.run_part import RunPart, measures_of
+from albertine.study.run_part import RunPart, measures_from
 from albertine.study.tasks import (
     FinetuningPlan,
     PlanRunner,
@@ -101,7 +101,7 @@ class StudyRun:
             },
         }
         if self.start is not None:
-            own["init_from"] = str(self.start.model)
+            own["init_from"] = str(self.start.model_folder)
         return build_settings(PretrainSettings, SettingsSource(merged(self.values, own), self.name))
 
     @property
@@ -129,7 +129,7 @@ class StudyRun:
         return self.data.store / RUNS_FOLDER / json_checksum(self._identity)[:16]
 
     @property
-    def model(self) -> Path:
+    def model_folder(self) -> Path:
         """Folder of the pre-training run."""
         return self.folder / "model"
 
@@ -167,26 +167,26 @@ class StudyRun:
         return next((result.failure for result in results if result and result.failure), None)
 
     @property
-    def is_trained(self) -> bool:
+    def is_training_done(self) -> bool:
         """Whether it and the run that it starts from are trained, or one of them has failed."""
-        has_start = self.start is None or self.start.is_trained
+        has_start = self.start is None or self.start.is_training_done
         return self.training_failure is not None or (
             has_start and self._training.result(self._results) is not None
         )
 
     @property
     def _training(self) -> RunPart:
-        return RunPart(TRAINING, measures_of("size", "training"), self._train)
+        return RunPart(TRAINING, measures_from("size", "training"), self._train)
 
     @property
     def _layers(self) -> RunPart:
-        return RunPart("layers", measures_of("layers"), self._measure_layers)
+        return RunPart("layers", measures_from("layers"), self._measure_layers)
 
     def _parts(self, measures: Collection[str]) -> list[RunPart]:
         """Return the parts that give the measures; the training is the first."""
         sources, parts = {MEASURES[name].source for name in measures}, [self._training]
         if "probe" in sources:
-            parts.append(RunPart(f"probe-{self.protocol.probe_tokens}", measures_of("probe"), self._probe))
+            parts.append(RunPart(f"probe-{self.protocol.probe_tokens}", measures_from("probe"), self._probe))
         if "layers" in sources:
             parts.append(self._layers)
         return parts + [self._task_part(task) for task in self.tasks(measures)]
@@ -206,13 +206,13 @@ class StudyRun:
         """Return whether the score of a task is stored."""
         return self._task_part(task).name in self._results
 
-    def models_of_task(self, task: str) -> list[Path]:
+    def task_model_folders(self, task: str) -> list[Path]:
         """Return the folders of the models that are fine-tuned on a task, until it is scored."""
         if self.finetuning is None:
             return [self._tasks_folder / self._task_part(task).name]
         return models_of_task(self._plan_folder, task)
 
-    def models_of_start(self) -> list[Path]:
+    def start_model_folders(self) -> list[Path]:
         """Return the folders of the models that its fine-tuning plan starts from."""
         return [] if self.finetuning is None else models_of_start(self._plan_folder)
 
@@ -220,7 +220,7 @@ class StudyRun:
         """Return whether the results of all measures are stored, or the training has failed."""
         if self.training_failure is not None:
             return True
-        return self.is_trained and all(part.result(self._results) for part in self._parts(measures))
+        return self.is_training_done and all(part.result(self._results) for part in self._parts(measures))
 
     def compute(self, measures: Collection[str]) -> None:
         """Train and evaluate what is not stored yet. A training or fine-tuning that fails is a result."""
@@ -240,7 +240,7 @@ class StudyRun:
             if self.training_failure is not None:
                 break
         # They are large, and the finished model and the scores are kept.
-        shutil.rmtree(self.model / CHECKPOINTS_FOLDER, ignore_errors=True)
+        shutil.rmtree(self.model_folder / CHECKPOINTS_FOLDER, ignore_errors=True)
         if self.finetuning is not None:
             shutil.rmtree(self._plan_folder, ignore_errors=True)
 
@@ -277,21 +277,23 @@ class StudyRun:
         return [value for name in layers if (value := values[name]) is not None]
 
     def _train(self) -> PartResult:
-        if not has_checkpoints(self.model):  # nothing to resume: its result was removed, or it just started
-            shutil.rmtree(self.model, ignore_errors=True)
+        if not has_checkpoints(
+            self.model_folder
+        ):  # nothing to resume: its result was removed, or it just started
+            shutil.rmtree(self.model_folder, ignore_errors=True)
         try:
-            pretrain(self.model, self.settings)
+            pretrain(self.model_folder, self.settings)
         except Diverged as error:
             return PartResult(failure=str(error))
-        return training_measures(self.model, self.complete_settings)
+        return training_measures(self.model_folder, self.complete_settings)
 
     def _probe(self) -> PartResult:
         # Samples as long as those of the training: later positions have not been trained.
         length = self.settings.longest_sample()
-        return probe_measures(self.model, self.data.corpus, self.protocol.probe_tokens, length)
+        return probe_measures(self.model_folder, self.data.corpus, self.protocol.probe_tokens, length)
 
     def _measure_layers(self) -> PartResult:
-        return layer_measures(self.model, self.data.corpus)
+        return layer_measures(self.model_folder, self.data.corpus)
 
     def _finetune_and_score(self, task: str) -> PartResult:
         try:
@@ -299,7 +301,7 @@ class StudyRun:
         except Diverged as error:
             result = PartResult(failure=f"fine-tuning on {task}: {error}")
         if self.finetuning is None:
-            [out] = self.models_of_task(task)
+            [out] = self.task_model_folders(task)
             shutil.rmtree(out, ignore_errors=True)  # the score is enough
         return result
 
@@ -308,6 +310,6 @@ class StudyRun:
         if self.finetuning is not None:
             worlds = world, self.data.test_world
             runner = PlanRunner(self.finetuning, worlds, self._plan_folder, steps, self.seed)
-            return runner.score(self.model, task)
-        [out] = self.models_of_task(task)
-        return finetuned_score(self.model, world, out, task, steps, self.seed)
+            return runner.score(self.model_folder, task)
+        [out] = self.task_model_folders(task)
+        return finetuned_score(self.model_folder, world, out, task, steps, self.seed)
