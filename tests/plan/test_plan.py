@@ -236,7 +236,7 @@ def test_minutes_give_the_steps_that_fit() -> None:
         ("albert-base", "H100", {"objective": {"max_length": 1024}}, "takes at most 512"),
         ("albert-base", "H100", {"curriculum": {"depth": "6, 13 from 0.5"}}, "the model has only 12 layers"),
         ("albert-base", "H100", {"train": {"minutes": 5.0, "steps": 10}}, "two lengths of the run"),
-        ("albert-base", "H100", {"train": {"minutes": 5.0}, "finetune": "mnli"}, "which must be left out, because fine-tuning"),
+        ("albert-base", "H100", {"train": {"minutes": 5.0}, "finetune": "mnli"}, "must be left out"),
         ("albert-base", "H100", {"finetune": "mnl"}, r"--finetune mnl: unknown \(did you mean mnli"),
         (
             "albert-base",

@@ -57,7 +57,7 @@ class PlanSettings(PretrainSettings):
             if self.finetune is None and getattr(self, name) is not None:
                 raise SettingError(name, getattr(self, name), "needs finetune = TASK", ("finetune",))
         if self.finetune is not None and self.tokens is not None:
-            problem = "must be left out, because the tokens follow from the task; give examples or example_tokens"
+            problem = "must be left out, because they follow from the task; give examples or example_tokens"
             raise SettingError("tokens", self.tokens, problem, ("finetune",))
         if self.finetune is not None and self.train.minutes is not None:
             problem = "must be left out, because fine-tuning takes the paper's steps"
