@@ -198,6 +198,7 @@ def test_a_stopped_pool_begins_no_other_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_sigterm_checkpoints_both_berts_of_a_demo(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     options = [
