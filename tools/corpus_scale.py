@@ -1,8 +1,8 @@
 """Measure how the time and the memory of `albertine corpus build` grow with the text.
 
-    python tools/corpus_scale.py novels/ --tokenizer my-tokenizer --scratch /tmp/scale --gigabytes 0.25 0.5 1
-    python tools/corpus_scale.py --scratch /tmp/scale --documents 250000 500000 1000000
-    python tools/corpus_scale.py --scratch /tmp/scale --documents 5000000 10000000 --tokens-per-document 1
+    python tools/corpus_scale.py novels/ --tokenizer my-tokenizer --scratch scale --gigabytes 0.25 0.5 1
+    python tools/corpus_scale.py --scratch scale --documents 250000 500000 1000000
+    python tools/corpus_scale.py --scratch scale --documents 5000000 10000000 --tokens-per-document 1
 
 The first command repeats the text up to each size, with numbers appended to some of its words, so that
 documents differ, and builds a corpus of it. The others run the second phase of a build alone, on parts of

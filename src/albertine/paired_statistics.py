@@ -1,4 +1,4 @@
-"""Differences of two arms over seeds: their 95% interval, and how many seeds make it how wide."""
+"""Differences of two arms over seeds: their 95% interval, and which differences how many seeds detect."""
 
 import math
 from bisect import bisect_left
