@@ -34,6 +34,7 @@ from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import HeadSettings
 from albertine.train.muon import Muon
 from experiments.copied_pairs import CopiedPairsDataset
+from experiments.easy_samples import EasySamplesDataset
 from experiments.network import VariantEngine, VariantModel
 from experiments.save import save
 from experiments.starts import new_model
@@ -72,8 +73,9 @@ def screen(
     """
     torch.set_num_threads(1)
     data = open_corpus(corpus)
-    model = new_model(variation, data, TokenFrequencies.from_corpus(data).counts.astype(float))
-    run = _Run(model, data, seconds)
+    frequencies = TokenFrequencies.from_corpus(data)
+    model = new_model(variation, data, frequencies.counts.astype(float))
+    run = _Run(model, data, frequencies, seconds)
     run.train()
     if save_to is not None:
         save(model, data, save_to)
@@ -88,8 +90,9 @@ def screen(
 class _Run:
     """The training of one variation."""
 
-    def __init__(self, model: VariantModel, corpus: Corpus, seconds: float):
+    def __init__(self, model: VariantModel, corpus: Corpus, frequencies: TokenFrequencies, seconds: float):
         self.model, self.corpus, self.seconds = model, corpus, seconds
+        self._log_probabilities = frequencies.log_probabilities
         self.variation = v = model.encoder.variation
         self.steps = self.tokens = 0
         self._used = v.context_seconds
@@ -98,6 +101,7 @@ class _Run:
         self._masked, self._length = _stages(v.masked, 0.01, 0.9), _stages(v.length, 8, 512)
         self._batch_tokens = _stages(v.batch, 64, 2**20)
         self._depth, self._causal = _stages(v.depth or str(v.layers), 1, 100), _stages(v.causal, 0, 1)
+        self._easy = _stages(v.easy, 0, 1)
         self._optimizers = _optimizers(model)
         self._average: dict[str, Tensor] = {}
         self._generator = torch.Generator().manual_seed(v.seed)
@@ -150,9 +154,10 @@ class _Run:
                     break
 
     @property
-    def _stage(self) -> tuple[float, float, float]:
+    def _stage(self) -> tuple[float, ...]:
         """What the samples and batches depend on."""
-        return self._value(self._masked), self._value(self._length), self._value(self._batch_tokens)
+        schedules = self._masked, self._length, self._batch_tokens, self._easy
+        return tuple(self._value(schedule) for schedule in schedules)
 
     def _value(self, stages: CurriculumStages) -> float:
         """Return the current value of a schedule."""
@@ -170,7 +175,9 @@ class _Run:
         before = self._depth.values[index - 1]
         return before + (depth - before) * since_change / smooth
 
-    def _loader(self, masked: float, length: float, batch_tokens: float, position: float) -> BatchLoader:
+    def _loader(
+        self, masked: float, length: float, batch_tokens: float, easy: float, position: float
+    ) -> BatchLoader:
         objective = ObjectiveSettings(
             pair=self.variation.pair,
             max_length=int(length),
@@ -179,6 +186,10 @@ class _Run:
             seed=self.variation.seed + 1,
         )
         dataset = CopiedPairsDataset(self.corpus, objective, self.variation.copies)
+        if self.variation.easy != "0":
+            dataset = EasySamplesDataset(
+                self.corpus, objective, self.variation.copies, easy, self._log_probabilities
+            )
         start = DataPosition(int(position * len(dataset)), 0)
         return BatchLoader(dataset, int(batch_tokens), position=start)
 

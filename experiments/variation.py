@@ -45,6 +45,7 @@ class Variation:
         batch: schedule of the tokens of a step.
         pair: objective of the segment pairs.
         copies: share of samples whose second segment is a noisy copy of the first.
+        easy: schedule of the share of samples that are the easier one of two, by the frequencies of tokens.
         replaced_weight: weight of the loss of finding replaced tokens; 0 for none.
         z_loss: weight of the squared logarithm of the softmax's denominator.
         optimizer: Muon with AdamW for the rest, or AdamW alone.
@@ -88,6 +89,7 @@ class Variation:
     batch: str = "4096"
     pair: Literal["sop", "nsp", "none"] = "sop"
     copies: float = 0.0
+    easy: str = "0"
     replaced_weight: float = 0.0
     z_loss: float = 0.0
     optimizer: Literal["muon", "adamw"] = "muon"

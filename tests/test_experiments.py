@@ -72,6 +72,7 @@ def test_networks_of_model_folders_are_equal(is_first: bool) -> None:
         {"hidden_size": 64, "embedding_size": 32, "local_start": True, "context_seconds": 0.2},
         {"hidden_size": 64, "embedding_size": 32, "local_start": True, "match_heads": 1},
         {"copies": 0.5, "only_masks": True, "ngram": 1},
+        {"easy": "1, 0 from 0.5"},
         {"precision": "bf16", "causal": "0.5", "replaced_weight": 1.0, "gated": True},
     ],
     ids=str,

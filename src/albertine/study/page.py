@@ -79,14 +79,8 @@ def _key_figures(report: ClaimReport) -> list[tuple[str, str]]:
 
 
 def _result_blocks(report: ClaimReport) -> list[str]:
-    columns = tuple(dict.fromkeys((*report.claim.columns, *COSTS)))
-    header = ("", *(find_measure(name).title for name in columns))
-    own_rows = [(arm.name, *map(arm.cell, columns)) for arm in report.arms]
-    explanation = (
-        "Means over the seeds, with half their 95% interval. Parameters are those of the encoder, seconds "
-        "those of pre-training."
-    )
-    tables = [_titled_table("Here", header, own_rows)]
+    columns = report.claim.columns
+    tables = [_measures_table("Here", report.arms, columns)]
     published = report.claim.published
     if published.rows:
         rows = [
@@ -94,12 +88,27 @@ def _result_blocks(report: ClaimReport) -> list[str]:
             for name, row in published.rows.items()
         ]
         tables.append(_titled_table(f"Published: {report.claim.source}", ("", *published.columns), rows))
+    costs = [name for name in COSTS if name not in columns]
     failures = [
         (f"{arm.name}, seed {seed}", reason) for arm in report.arms for seed, reason in arm.failures.items()
     ]
     failure_table = html_table(("failed run", "reason"), failures, wrap_last_column=True) if failures else ""
     note = paragraphs(report.claim.note) if report.claim.note else ""
-    return [paragraphs(explanation), *tables, note, failure_table]
+    return [
+        paragraphs("Means over the seeds, with half their 95% interval."),
+        side_by_side(tables),
+        note,
+        _measures_table("Costs here: parameters of the encoder, seconds of pre-training", report.arms, costs),
+        failure_table,
+    ]
+
+
+def _measures_table(title: str, arms: Sequence[ArmReport], columns: Sequence[str]) -> str:
+    """Return a table of some measures of each arm; no table without measures."""
+    if not columns:
+        return ""
+    header = ("", *(find_measure(name).title for name in columns))
+    return _titled_table(title, header, [(arm.name, *map(arm.cell, columns)) for arm in arms])
 
 
 def _titled_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
