@@ -44,7 +44,7 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
     if claim.only_scales and scale not in claim.only_scales:
         with pytest.raises(
             InputError,
-            match=f"the sizes of its arms are meant for the scale {' or '.join(claim.only_scales)}",
+            match=f"its arms and tasks are meant for the scale {' or '.join(claim.only_scales)}",
         ):
             plan_studies([claim], tmp_path / "out", settings)
         return

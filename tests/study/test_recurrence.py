@@ -29,6 +29,7 @@ from albertine.study.recurrence_fit import (
 )
 from albertine.study.recurrence_report import make_recurrence_report
 from albertine.study.report import ClaimReport, make_report
+from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
 
 _SHAPES = [(blocks, times) for blocks in (1, 2, 3) for times in (1, 2, 3, 4, 6, 12) if blocks * times <= 12]
@@ -158,7 +159,7 @@ def _report(tmp_path: Path, above: float, below: float) -> ClaimReport:
     )
     protocol = find_protocol(claim, "smoke")
     check_arms(claim, protocol)
-    data = find_data(tmp_path, protocol, None)
+    data = find_data(tmp_path, protocol, StudySettings(scale="smoke"))
     runs = {arm: [StudyRun(data, protocol, arm, arm_values(claim, protocol, arm), 0)] for arm in claim.arms}
     report = make_report(claim, "smoke", protocol, runs)
     assert report.recurrence is None  # nothing is computed yet

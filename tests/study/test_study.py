@@ -24,6 +24,7 @@ from albertine.study.report import claim_measures
 from albertine.study.run_progress import planned_steps, steps_done
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
+from albertine.study.task_examples import WorldExamples
 from albertine.study.tasks import FinetuningPlan, PlanRunner
 from albertine.train.metrics_log import METRICS_FILE
 
@@ -371,7 +372,7 @@ def test_a_damaged_report_is_refused_before_the_training(
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_all_claims_run(part: int, tmp_path: Path) -> None:
-    names = [claim.name for claim in claims_for("smoke")][part::4]
+    names = [claim.name for claim in claims_for(StudySettings(scale="smoke"))][part::4]
     words = ["study", *names, "--scale", "smoke", "--out", str(tmp_path / "studies"), "--quiet"]
     assert run_command(app, words) == 0
     reports = [json.loads(file.read_text()) for file in (tmp_path / "studies" / "claims").glob("*.json")]
@@ -489,8 +490,8 @@ def test_the_rate_with_the_best_median_on_dev_is_scored(
     monkeypatch.setattr(study_tasks, "finetune", fake_finetune)
     monkeypatch.setattr(study_tasks, "evaluate", fake_evaluate)
     plan = FinetuningPlan(runs=3, rates=(0.5, 1, 4, 2))
-    worlds = tmp_path / "world", tmp_path / "test-world"
-    runner = PlanRunner(plan, worlds, tmp_path / "tasks", steps=5, seed=0)
+    worlds = WorldExamples(tmp_path / "world", tmp_path / "test-world")
+    runner = PlanRunner(plan, worlds, tmp_path / "tasks", steps=5, seed=0, width=32)
     assert runner.score(tmp_path / "model", "sst-2") == 0.001
     assert len(rates) == 10  # in a folder of its own each; of the rate that diverges, one
     all_diverge = replace(runner, plan=FinetuningPlan(rates=(4,)))

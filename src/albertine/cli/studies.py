@@ -33,7 +33,8 @@ def study(
     Args:
         claims: Names of claims (see `albertine study`), or TOML files of your own.
         out: The folder or URL of all studies.
-        all_claims: Test all built-in claims whose sizes are meant for the scale.
+        all_claims: Test all built-in claims whose sizes are meant for the scale; those with real
+            tasks only with --data.
         print_plan: Print runs, FLOPs, expected time and the differences that the seeds can detect, and stop.
     """
     from albertine.study import display
@@ -46,7 +47,7 @@ def study(
         raise InputError("--all: claims are named too; leave out --all or the names")
     chosen = [find_claim(name) for name in dict.fromkeys(claims)]
     if all_claims:
-        chosen = claims_for(resolved_settings.scale)
+        chosen = claims_for(resolved_settings)
     if not chosen and (print_plan or cluster is not None):
         option = "--print-plan" if print_plan else "--cluster"
         raise InputError(f"{option}: no claims; name some, or give --all")

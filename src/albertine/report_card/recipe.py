@@ -18,7 +18,6 @@ from albertine.train.settings import OptimizerName
 # A change of any of these makes new cards incomparable with older ones: raise the version with it.
 RECIPE_VERSION = 2
 MAX_TRAIN_EXAMPLES, MAX_DEV_EXAMPLES = 8_000, 4_000
-TEST_PASSAGES = 0.25  # share of the passages of a task without a training part that are its dev part
 PAIRS_PER_PARADIGM = 100  # of BLiMP's 1,000
 PROBE_TOKENS = 200_000
 # Muon trains a model narrower than BERT-base; AdamW, whose rate falls with the width, trains the others.

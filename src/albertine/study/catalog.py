@@ -5,6 +5,8 @@ from pathlib import Path
 
 from albertine.errors import InputError, did_you_mean
 from albertine.study.claim import Claim, parse_claim, read_claim
+from albertine.study.protocol import find_protocol
+from albertine.study.settings import StudySettings
 
 
 def claim_names() -> list[str]:
@@ -13,10 +15,16 @@ def claim_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
-def claims_for(scale: str) -> list[Claim]:
-    """Return the claims of the package whose arms are meant for a scale."""
+def claims_for(settings: StudySettings) -> list[Claim]:
+    """Return the claims of the package whose arms are meant for a scale, and whose data is given."""
     claims = map(find_claim, claim_names())
-    return [claim for claim in claims if not claim.only_scales or scale in claim.only_scales]
+    of_scale = [claim for claim in claims if not claim.only_scales or settings.scale in claim.only_scales]
+    return [claim for claim in of_scale if settings.data or not _needs_data(claim, settings.scale)]
+
+
+def _needs_data(claim: Claim, scale: str) -> bool:
+    protocol = find_protocol(claim, scale)
+    return protocol.text == "own" and bool(protocol.tasks)
 
 
 def find_claim(name: str) -> Claim:

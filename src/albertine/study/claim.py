@@ -105,7 +105,7 @@ class Claim:
         seeds: runs of each arm; by default those of the scale.
         only_scales: the scales for which the sizes of the arms are meant; empty for all.
         starts: for arms that start from the weights of another arm, with the same seed: its name.
-        finetuning: how arms are fine-tuned, and scored on other stories; if it is not empty, arms that it
+        finetuning: how arms are fine-tuned, and scored on other examples; if it is not empty, arms that it
             does not name are fine-tuned once on each task.
         equal_time: the arm whose time all arms train for; None if each arm has its own number of steps.
         note: what a reader should know, such as how the arms stand for larger ones.

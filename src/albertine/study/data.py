@@ -1,11 +1,13 @@
-"""What the runs of a protocol share: the text, the tokenizer, the corpus, and tasks of the little world.
+"""What the runs of a protocol share: the text, the tokenizer, the corpus, and the examples of tasks.
 
 STORE/data/HASH/world/       stories and tasks (only of the little world)
 STORE/data/HASH/test-world/  the same tasks about other stories (only for claims with a fine-tuning plan)
+STORE/data/tasks-HASH/       copies of real tasks (only where the text is the user's); see `task_examples`
 STORE/data/HASH/tokenizer/
 STORE/data/HASH/corpus/
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.study.protocol import Protocol
+from albertine.study.settings import StudySettings
+from albertine.study.task_examples import CopiedExamples, TaskExamples, WorldExamples, find_copies
 from albertine.study.tasks import STUDY_TASKS
 from albertine.text.settings import TokenizerSettings
 from albertine.text.sources import find_sources
@@ -36,12 +40,14 @@ class StudyData:
         folder: the folder of this data.
         protocol: the protocol, of which text, sizes and vocabulary matter.
         text: the user's text; None for the little world.
+        copies: copies of real tasks; None if there are no tasks, or those of the little world.
     """
 
     store: Path
     folder: Path
     protocol: Protocol
     text: str | None
+    copies: CopiedExamples | None = None
 
     @property
     def corpus(self) -> Path:
@@ -59,6 +65,11 @@ class StudyData:
         return self.folder / "test-world"
 
     @property
+    def examples(self) -> TaskExamples:
+        """The examples of the tasks."""
+        return self.copies or WorldExamples(self.world, self.test_world)
+
+    @property
     def is_built(self) -> bool:
         """Whether the corpus is complete, which is built last."""
         return (self.corpus / MANIFEST_FILE).exists()
@@ -74,6 +85,8 @@ class StudyData:
 
     def build(self, executor: Executor | None = None) -> None:
         """Write what is missing, on a cluster if there is one."""
+        if self.copies is not None:
+            self.copies.write()
         if self.is_built:
             return
         protocol, tokenizer = self.protocol, self.folder / "tokenizer"
@@ -95,24 +108,30 @@ class StudyData:
             raise
 
     def build_test_world(self, executor: Executor | None = None) -> None:
-        """Write the world for scores, on a cluster if there is one, unless it exists."""
-        if not self.test_world.exists():
+        """Write the world for scores, on a cluster if there is one, unless it exists or is not needed."""
+        if self.copies is None and not self.test_world.exists():
             settings = replace(_world_settings(self.protocol), stories=0, train=1, seed=_TEST_WORLD_SEED)
             write_world(self.test_world, settings, executor)
 
 
-def find_data(store: Path, protocol: Protocol, text: str | None) -> StudyData:
-    """Return the data of a protocol; raise `InputError` if it needs a text that is not given.
+def find_data(
+    store: Path, protocol: Protocol, settings: StudySettings, tasks: Sequence[str] = ()
+) -> StudyData:
+    """Return the data of a protocol; raise `InputError` if it needs a text or tasks that are not given.
 
     Args:
         store: folder of all studies.
         protocol: the protocol.
-        text: a file, a folder or a glob that the user gives; it also replaces the little world where no
-            task needs it.
+        settings: the text and the tasks that the user gives; the text also replaces the little world where
+            no task needs it.
+        tasks: all tasks on which models are fine-tuned.
     """
-    if protocol.text == "own" and text is None:
+    text, is_own = settings.text, protocol.text == "own"
+    if is_own and text is None:
         raise InputError(f"--text is missing; the scale is for {protocol.purpose.partition(': ')[2]}")
-    own_text = None if protocol.tasks else text
+    if is_own and tasks and settings.data is None:
+        raise InputError(f"--data is missing: a folder with {', '.join(tasks)}")
+    own_text = text if is_own or not protocol.tasks else None
     content: dict[str, object]
     if own_text is None:
         world = _world_settings(protocol)
@@ -123,7 +142,11 @@ def find_data(store: Path, protocol: Protocol, text: str | None) -> StudyData:
             raise InputError(f"--text {own_text}: a study needs files; download the dataset first")
         content = {"text": [_file_state(source.path) for source in sources]}
     key = json_checksum({**content, "vocab_size": protocol.vocab_size, "held_out": _held_out(own_text)})[:16]
-    return StudyData(store, store / DATA_FOLDER / key, protocol, own_text)
+    copies = None
+    if is_own and tasks and settings.data is not None:
+        counts = protocol.examples, protocol.dev_examples
+        copies = find_copies(store / DATA_FOLDER, settings.data, tasks, counts)
+    return StudyData(store, store / DATA_FOLDER / key, protocol, own_text, copies)
 
 
 def _held_out(text: str | None) -> float:

@@ -17,6 +17,7 @@ from albertine.study.claim import Claim, claim_at, merged
 from albertine.study.measures import find_measure
 from albertine.study.recurrence import check_recurrence
 from albertine.study.tasks import STUDY_TASKS
+from albertine.tasks.task_sources import TASKS_WITH_SOURCES
 
 _BOUNDS = {
     "seeds": (1, 100),
@@ -47,7 +48,7 @@ class Protocol:
         vocab_size: tokens of the vocabulary.
         seeds: runs of each arm.
         probe_tokens: held-out tokens of an evaluation.
-        tasks: tasks of the little world for fine-tuning.
+        tasks: tasks for fine-tuning: of the little world, or real ones where the text is the user's.
         stories: stories of the little world.
         examples: training examples of each task.
         dev_examples: examples of each task for evaluation.
@@ -90,8 +91,8 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
             raise InputError(f"{name}: unknown scale{did_you_mean(name, scales)}; known: {', '.join(scales)}")
     if claim.only_scales and scale not in claim.only_scales:
         raise InputError(
-            f"{claim.label}: the sizes of its arms are meant for the scale {' or '.join(claim.only_scales)}; "
-            f"give another --scale, or copy the claim to a file and change its arms for {scale}"
+            f"{claim.label}: its arms and tasks are meant for the scale {' or '.join(claim.only_scales)}; "
+            f"give another --scale, or copy the claim to a file and change them for {scale}"
         )
     of_claim: dict[str, Any] = {"pretrain": claim.pretrain}
     if claim.seeds is not None and scale != "smoke":
@@ -137,8 +138,8 @@ def _check_tasks(claim: Claim, protocol: Protocol) -> None:
     for task in protocol.tasks:
         if task not in STUDY_TASKS:
             raise InputError(f"{claim.label}: tasks: {task}: known: {', '.join(STUDY_TASKS)}")
-    if protocol.tasks and protocol.text != "world":
-        raise InputError(f'{claim.label}: tasks: only at scales with text = "world"')
+        if protocol.text == "own" and task not in TASKS_WITH_SOURCES:
+            raise InputError(f"{claim.label}: tasks: {task}: only of the little world, at other scales")
     known = {*protocol.tasks, *(["average"] if protocol.tasks else [])}
     for expectation in claim.expectations:
         if find_measure(expectation.measure).source == "tasks" and expectation.measure not in known:
@@ -146,6 +147,12 @@ def _check_tasks(claim: Claim, protocol: Protocol) -> None:
                 f"{claim.label}: expects something of {expectation.measure}, which its tasks at this scale "
                 "do not give; give another --scale, or change tasks"
             )
+
+
+def tasks_to_finetune(claim: Claim, protocol: Protocol) -> list[str]:
+    """Return all tasks on which models are fine-tuned, also those from which others start."""
+    starts = [plan.start for plan in claim.finetuning.values() if plan.start] if protocol.tasks else []
+    return list(dict.fromkeys((*protocol.tasks, *starts)))
 
 
 def arm_values(claim: Claim, protocol: Protocol, arm: str) -> dict[str, Any]:

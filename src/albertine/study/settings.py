@@ -1,6 +1,7 @@
 """Settings of `albertine study`, in a module of their own so that the help page loads fast."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from albertine.settings import Settings, setting
@@ -20,6 +21,11 @@ class StudySettings(Settings):
         None,
         "Text of the study: a file, folder or glob. Without it, the scales smoke and minutes use the "
         "little world, and claims with tasks always do.",
+    )
+    data: Path | None = setting(
+        None,
+        "For claims with tasks at the scales evening and gpu: folder with the tasks' folders of GLUE, or "
+        "with NAME.train.jsonl and NAME.valid.jsonl.",
     )
     seeds: int | None = setting(
         None, "Runs of each arm; by default as in the claim. Raise it to add seeds.", minimum=1, maximum=100

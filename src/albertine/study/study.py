@@ -28,7 +28,7 @@ from albertine.study.execution import execute
 from albertine.study.mirrored_studies import LOCK_FILE, mirrored_studies, restored_studies
 from albertine.study.page import claim_page
 from albertine.study.plan import StudyPlan, make_plan
-from albertine.study.protocol import Protocol, arm_values, check_arms, find_protocol
+from albertine.study.protocol import Protocol, arm_values, check_arms, find_protocol, tasks_to_finetune
 from albertine.study.repeated_samples import check_epochs
 from albertine.study.report import ClaimReport, claim_measures, make_report
 from albertine.study.run_progress import planned_steps, steps_done
@@ -140,7 +140,7 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
         if settings.seeds is not None:
             protocol = replace(protocol, seeds=settings.seeds)
         check_arms(claim, protocol)
-        data = find_data(out.resolve(), protocol, settings.text)
+        data = find_data(out.resolve(), protocol, settings, tasks_to_finetune(claim, protocol))
         if settings.text is not None and data.text is None:
             progress.print_message(f"{claim.name}: its tasks are about the little world; --text is not used")
         at_scale = claim_at(claim, settings.scale, has_tasks=bool(protocol.tasks))
@@ -178,6 +178,8 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path, command: str) -> None
     folder, name = out / CLAIMS_FOLDER, f"{report.claim.name}.{report.scale}"
     if one.data.text is not None:
         name += f".{one.data.folder.name[:6]}"
+    if one.data.copies is not None:
+        name += f".{one.data.copies.key[:6]}"
     folder.mkdir(exist_ok=True)
     content = {**report.to_json(), "version": one.version, "text": one.data.text, "page": f"{name}.html"}
     with atomic_file(folder / f"{name}.json") as partial_file:
@@ -192,6 +194,8 @@ def repeat_command(claim: Claim, settings: StudySettings, out: Path) -> str:
     words = ["albertine", "study", claim.label, "--scale", settings.scale, "--out", place]
     if settings.text is not None:
         words += ["--text", settings.text]
+    if settings.data is not None:
+        words += ["--data", str(settings.data)]
     if settings.seeds is not None:
         words += ["--seeds", str(settings.seeds)]
     return shlex.join(words)

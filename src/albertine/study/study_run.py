@@ -140,7 +140,8 @@ class StudyRun:
     @property
     def _plan_folder(self) -> Path:
         assert self.finetuning is not None
-        return self._tasks_folder / self.finetuning.hash
+        key = self.data.examples.key
+        return self._tasks_folder / (f"{self.finetuning.hash}-{key}" if key else self.finetuning.hash)
 
     @property
     def _identity(self) -> dict[str, Any]:
@@ -194,6 +195,8 @@ class StudyRun:
     def _task_part(self, task: str) -> RunPart:
         protocol = self.protocol
         name = f"{task}-{protocol.finetune_steps}-{protocol.examples}-{protocol.dev_examples}"
+        if key := self.data.examples.key:
+            name += f"-{key}"
         if self.finetuning is not None:
             name += f"-{self.finetuning.hash}"
         return RunPart(name, (task,), partial(self._finetune_and_score, task))
@@ -306,10 +309,10 @@ class StudyRun:
         return result
 
     def _task_score(self, task: str) -> float:
-        world, steps = self.data.world, self.protocol.finetune_steps
+        examples, steps = self.data.examples, self.protocol.finetune_steps
+        width = self.settings.model.hidden_size
         if self.finetuning is not None:
-            worlds = world, self.data.test_world
-            runner = PlanRunner(self.finetuning, worlds, self._plan_folder, steps, self.seed)
+            runner = PlanRunner(self.finetuning, examples, self._plan_folder, steps, self.seed, width)
             return runner.score(self.model_folder, task)
         [out] = self.task_model_folders(task)
-        return finetuned_score(self.model_folder, world, out, task, steps, self.seed)
+        return finetuned_score(self.model_folder, examples, out, task, steps, self.seed, width)

@@ -1,4 +1,4 @@
-"""The tasks of the little world on which studies fine-tune, and how."""
+"""The tasks on which studies fine-tune, and how."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,12 +11,14 @@ from albertine import progress
 from albertine.checksums import json_checksum
 from albertine.errors import Diverged, InputError
 from albertine.finetune.finetune import finetune
+from albertine.finetune.paper_defaults import default_optimizer, scaled_learning_rate, task_defaults
 from albertine.finetune.prepare import check_head
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import evaluate
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings
 from albertine.settings import SettingsSource, build_settings
+from albertine.study.task_examples import ExampleSettings, TaskExamples
 from albertine.tasks.registry import find_task, primary_metric
 from albertine.train.settings import OptimizerName
 
@@ -26,18 +28,21 @@ _FORBIDDEN_SETTINGS = {
     "train.evaluate_every",
 }  # fmt: skip
 _START_PREFIX = "start-"
+_NO_EXAMPLES = ExampleSettings(
+    {"data": "."}, EnsembleSettings(), EvaluateSettings()
+)  # to check settings without any
 _SEEDS_PER_RUN = 1_000  # keeps the seeds of the models of one run apart from those of the next
 
 
 @dataclass(frozen=True)
 class StudyTask:
-    """A task of the little world.
+    """A task, of the little world or real.
 
     Attributes:
         world_name: its name in `albertine world write --tasks`.
         batch_size: examples of a step.
-        lr: peak learning rate.
-        optimizer: name of the optimizer.
+        lr: peak learning rate on the little world.
+        optimizer: name of the optimizer on the little world.
         on_demand: whether a world contains it only for claims that name it.
     """
 
@@ -58,7 +63,7 @@ STUDY_TASKS: Mapping[str, StudyTask] = {
 
 @dataclass(frozen=True)
 class FinetuningPlan:
-    """How an arm is fine-tuned on each task. Rates and ensembles are chosen on other stories than scored.
+    """How an arm is fine-tuned on each task. Rates and ensembles are chosen on other examples than scored.
 
     Attributes:
         start: task whose fine-tuned model all other tasks start from; None for the pre-trained model.
@@ -105,13 +110,16 @@ class FinetuningPlan:
             raise InputError(f"{name}: start = {self.start}: not in the world of this claim; add it to tasks")
         for task in (*tasks, *([self.start] if self.start and tasks else [])):
             for rate in self.rates:
-                settings = _settings(task, Path(), 1, 0, self.settings, f"{name}.settings", rate)
+                settings = _settings(task, _NO_EXAMPLES, 1, 0, 1, self.settings, f"{name}.settings", rate)
                 check_head(find_task(task), settings)
 
 
-def finetuned_score(model: Path, world: Path, out: Path, name: str, steps: int, seed: int) -> float:
-    """Fine-tune a model on a task; return the score of the last step on dev."""
-    return primary_metric(name, finetune(model, out, _settings(name, world, steps, seed)).median_metrics)
+def finetuned_score(
+    model: Path, examples: TaskExamples, out: Path, name: str, steps: int, seed: int, width: int
+) -> float:
+    """Fine-tune a model of some width on a task; return the score of the last step on dev."""
+    settings = _settings(name, examples.settings(name, with_choice=False), steps, seed, width)
+    return primary_metric(name, finetune(model, out, settings).median_metrics)
 
 
 @dataclass(frozen=True)
@@ -120,30 +128,32 @@ class PlanRunner:
 
     Attributes:
         plan: the plan.
-        worlds: the world for training, rates and ensembles, and one with other stories for the score.
+        examples: the examples of the tasks.
         out: folder of the fine-tuned models; models that it already holds are used, or resumed.
         steps: steps of each run.
         seed: seed of the run of the study.
+        width: width of the models.
     """
 
     plan: FinetuningPlan
-    worlds: tuple[Path, Path]
+    examples: TaskExamples
     out: Path
     steps: int
     seed: int
+    width: int
 
     def score(self, model: Path, name: str) -> float:
         """Return the score of a pre-trained model on a task."""
-        world, test_world = self.worlds
+        data = self.examples.settings(name, with_choice=True)
         if self.plan.start is not None and self.plan.start != name:
             [model] = self._finetune_at_best_rate(model, self.plan.start, _START_PREFIX, runs=1)
         tuned = self._finetune_at_best_rate(model, name, "", runs=self.plan.runs)
         if self.plan.ensemble:
             ensemble = self.out / f"{name}-ensemble"
             if not ensemble.exists():
-                evaluate_ensemble(tuned, EnsembleSettings(data=str(world)), save=ensemble)
+                evaluate_ensemble(tuned, data.choice, save=ensemble)
             tuned = [ensemble]
-        results = [evaluate(one, EvaluateSettings(data=str(test_world)))[0] for one in tuned]
+        results = [evaluate(one, data.score)[0] for one in tuned]
         return median(primary_metric(name, result.metrics) for result in results)
 
     def _finetune_at_best_rate(self, model: Path, name: str, prefix: str, runs: int) -> list[Path]:
@@ -174,7 +184,8 @@ class PlanRunner:
     def _finetune_once(self, model: Path, name: str, folder: Path, number: int, rate: float) -> float:
         """Fine-tune a model on a task; return its score on dev."""
         seed = _SEEDS_PER_RUN * self.seed + number
-        settings = _settings(name, self.worlds[0], self.steps, seed, self.plan.settings, rate=rate)
+        examples = self.examples.settings(name, with_choice=True)
+        settings = _settings(name, examples, self.steps, seed, self.width, self.plan.settings, rate=rate)
         return primary_metric(name, finetune(model, folder, settings).median_metrics)
 
 
@@ -190,18 +201,23 @@ def models_of_start(out: Path) -> list[Path]:
 
 def _settings(
     name: str,
-    world: Path,
+    examples: ExampleSettings,
     steps: int,
     seed: int,
+    width: int,
     changes: Mapping[str, Any] = MappingProxyType({}),
     source: str = "finetuning",
     rate: float = 1.0,
 ) -> FinetuneSettings:
     """Return the settings of a run; changes may replace those of the task, whose rate is then multiplied."""
     task = STUDY_TASKS[name]
-    own = {"steps": steps, "seed": seed, "evaluate_every": steps}
-    of_task = {"batch_size": task.batch_size, "lr": task.lr, "optimizer": task.optimizer}
-    values = {"task": name, "data": str(world), "train": own | of_task}
+    optimizer, lr = task.optimizer, task.lr
+    if examples.are_real:
+        optimizer = default_optimizer(width)
+        lr = scaled_learning_rate(task_defaults(name), width, task.batch_size, optimizer)
+    train: dict[str, Any] = {"steps": steps, "seed": seed, "evaluate_every": steps}
+    train |= {"batch_size": task.batch_size, "lr": lr, "optimizer": optimizer}
+    values = {"task": name, **examples.training, "train": train}
     sources = SettingsSource(values, source), SettingsSource(changes, source)
     settings = build_settings(FinetuneSettings, *sources)
     if rate == 1:
