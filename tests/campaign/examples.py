@@ -74,6 +74,30 @@ columns = ["SOP %"]
 rows.none = [53.3]
 rows.SOP = [86.5]
 """
+_GLUE_CLAIM = """
+claim = "An ensemble is better."
+source = "examples"
+columns = ["mnli"]
+arms.single = {}
+arms.ensemble = {}
+finetuning.ensemble = { runs = 2, ensemble = true }
+[[expectations]]
+measure = "mnli"
+arm = "ensemble"
+than = "single"
+margin = 1
+[scales.evening]
+tasks = ["mnli"]
+vocab_size = 400
+probe_tokens = 500
+examples = 12
+dev_examples = 4
+finetune_steps = 2
+[scales.evening.pretrain]
+model = { embedding_size = 16, hidden_size = 32, heads = 4, layers = 2, max_length = 64 }
+objective.max_length = 32
+train = { steps = 3, batch_tokens = 256 }
+"""
 STUDY_COMMAND = "study claim.toml --scale smoke --out studies --seeds 1"
 # Needs Node.js, and the npm packages that any earlier export to web has fetched.
 CAN_EXPORT_WEB = shutil.which("node") is not None and has_cached_packages()
@@ -108,6 +132,7 @@ def build_examples(folder: Path) -> None:
     (folder / "sentencepiece" / "spiece.model").write_bytes(sentencepiece_model())
     shutil.copytree(_GOOGLE_FOLDER, folder / "google")
     (folder / "claim.toml").write_text(_CLAIM)
+    (folder / "glue.toml").write_text(_GLUE_CLAIM)
     exponent = files("albertine.study.claims") / "recurrence.toml"
     (folder / "exponent.toml").write_bytes(exponent.read_bytes())
     for command in BUILD_COMMANDS:

@@ -18,6 +18,7 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
 from albertine.pretrain import probe as probe_module
+from albertine.pretrain.kept_gain import measure_kept_gain
 from albertine.pretrain.probe import ProbeResult, probe, show_probe
 from albertine.pretrain.scores import SUM_COLUMNS, ratio_estimate, wilson_estimate
 from albertine.pretrain.settings import ProbeSettings
@@ -142,6 +143,40 @@ def test_probe_of_a_model_without_a_pair_head(
     model = albertine.Model(MODEL, HeadSettings("mlm"))
     albertine.save(model, tmp_path / "model", tokenizer=corpus.tokenizer)
     assert probe(str(tmp_path / "model"), probe_settings).mlm_loss.value > 0
+
+
+def test_a_model_is_compared_with_its_original(
+    probe_settings: ProbeSettings, corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = albertine.Model(replace(MODEL, share="none"))
+    albertine.save(model, tmp_path / "bert", tokenizer=corpus.tokenizer)
+    alone = probe(str(tmp_path / "bert"), probe_settings)
+    assert alone.kept is None
+    shared = albertine.Model(MODEL)
+    albertine.save(shared, tmp_path / "albert", tokenizer=corpus.tokenizer)
+    result = probe(str(tmp_path / "albert"), replace(probe_settings, original=str(tmp_path / "bert")))
+    assert result.kept is not None
+    assert result.kept.original_loss == alone.mask_token_loss
+    assert result.kept.megabytes < result.kept.original_megabytes
+    show_probe("here", result, as_json=False)
+    assert "bert, whose loss on [MASK] is" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_share_is_that_of_the_gains() -> None:
+    counts = np.array([10.0, 20.0, 30.0])
+    sums = [np.zeros((3, len(SUM_COLUMNS))) for _ in range(2)]
+    for one, loss in zip(sums, (4.0, 2.0), strict=True):
+        one[:, SUM_COLUMNS.index("num_mask_tokens")] = counts
+        one[:, SUM_COLUMNS.index("mask_token_loss")] = loss * counts
+    small, large = albertine.Model(MODEL), albertine.Model(replace(MODEL, share="none"))
+    kept = measure_kept_gain("bert", (small, large), (sums[0], sums[1]), unigram_loss=6.0)
+    assert kept.share.value == pytest.approx(0.5)  # 2 of 4 nats
+    size = sum(parameter.numel() for parameter in small.parameters())
+    larger = sum(parameter.numel() for parameter in large.parameters())
+    assert kept.share_per_byte == pytest.approx(0.5 * larger / size)
+    assert "50.0% (50.0 to 50.0) of the gain" in kept.text
+    nothing = measure_kept_gain("bert", (small, large), (sums[0], sums[1]), unigram_loss=1.0)
+    assert "no better than token frequencies" in nothing.text
 
 
 def test_nsp_of_a_single_document_is_unknown(

@@ -64,7 +64,8 @@ def _sharing_summary(original: ModelSettings, sharing: SharedModel) -> str:
     return (
         f"{after:,} parameters in place of {before:,}; the matrices of its layers differ from those of the "
         f"original by {sharing.relative_error:.0%} of their size ({sharing.relative_error_of_mean:.0%} if "
-        "all layers were the same). Train it further: albertine pretrain --init-from, or albertine finetune"
+        "all layers were the same). albertine probe --original measures what is kept. Train it further: "
+        "albertine pretrain --init-from, or albertine finetune"
     )
 
 

@@ -25,6 +25,7 @@ from albertine.errors import InputError
 from albertine.model.depth_plan import depth_plan
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
+from albertine.pretrain.kept_gain import KeptGain, measure_kept_gain
 from albertine.pretrain.scores import (
     SUM_COLUMNS,
     SampleSums,
@@ -57,6 +58,7 @@ class ProbeResult:
         sop_accuracy: accuracy of sentence order.
         nsp_loss: loss of next sentence; NaN if it is not evaluated or text of only one document is held out.
         nsp_accuracy: accuracy of next sentence; NaN in the same case.
+        kept: the comparison with the original; None without one.
     """
 
     sequences: int
@@ -70,10 +72,12 @@ class ProbeResult:
     sop_accuracy: Estimate
     nsp_loss: Estimate
     nsp_accuracy: Estimate
+    kept: KeptGain | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the result under stable keys; unknown values are null."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self)), parse_constant=lambda _: None)
+        text = json.dumps({**asdict(self), "kept": self.kept and self.kept.to_json()})
+        values: dict[str, Any] = json.loads(text, parse_constant=lambda _: None)
         return values
 
 
@@ -86,25 +90,28 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
         with_nsp: whether to evaluate next sentence too, which takes half of the time.
     """
     corpus = open_corpus(settings.corpus)
-    model = load_pretrained_checkpoint(checkpoint, corpus, predicts_masks=True)
+    model = _load(checkpoint, corpus, settings)
+    original = None if settings.original is None else _load(settings.original, corpus, settings)
     depth_plan(model.settings, settings.depth)  # raises if the model cannot be so deep
-    device = choose_device(settings.device)
-    model.configure(ComputeOptions(choose_precision("auto", device)))
-    model.to(device).eval()
-    max_length = settings.max_length or min(512, model.settings.max_length)
-    if max_length > model.settings.max_length:
-        raise InputError(f"--max-length {max_length}: the model takes {model.settings.max_length} tokens")
+    longest = min(one.settings.max_length for one in (model, original or model))
+    max_length = settings.max_length or min(512, longest)
+    if max_length > longest:
+        raise InputError(f"--max-length {max_length}: the model takes {longest} tokens")
     objective = ObjectiveSettings("sop", max_length, seed=settings.seed)
     sop = _evaluate_samples(model, corpus, objective, settings)
     nsp = sop[:0]
     if with_nsp and corpus.manifest.documents["dev"] > 1:
         nsp = _evaluate_samples(model, corpus, replace(objective, pair="nsp"), settings)
+    dataset = PretrainDataset(corpus, objective, "dev")
+    unigram_loss = TokenFrequencies.from_corpus(corpus).baseline_loss(dataset, len(sop))
+    kept = None
+    if original is not None:
+        sums = _evaluate_samples(original, corpus, objective, replace(settings, depth=None))
+        kept = measure_kept_gain(str(settings.original), (model, original), (sop, sums), unigram_loss)
     return ProbeResult(
         sequences=len(sop),
         masked_tokens=int(sop[:, SUM_COLUMNS.index("num_targets")].sum()),
-        unigram_loss=TokenFrequencies.from_corpus(corpus).baseline_loss(
-            PretrainDataset(corpus, objective, "dev"), len(sop)
-        ),
+        unigram_loss=unigram_loss,
         mlm_loss=ratio_estimate(sop, "mlm_loss", "num_targets"),
         mlm_accuracy=ratio_estimate(sop, "mlm_correct", "num_targets"),
         mask_token_loss=ratio_estimate(sop, "mask_token_loss", "num_mask_tokens"),
@@ -113,7 +120,16 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
         sop_accuracy=wilson_estimate(sop, "pair_correct"),
         nsp_loss=ratio_estimate(nsp, "pair_loss", None),
         nsp_accuracy=wilson_estimate(nsp, "pair_correct"),
+        kept=kept,
     )
+
+
+def _load(checkpoint: str, corpus: Corpus, settings: ProbeSettings) -> Model:
+    """Return a checkpoint on its device."""
+    model = load_pretrained_checkpoint(checkpoint, corpus, predicts_masks=True)
+    device = choose_device(settings.device)
+    model.configure(ComputeOptions(choose_precision("auto", device)))
+    return model.to(device).eval()
 
 
 def _evaluate_samples(
@@ -181,6 +197,8 @@ def show_probe(checkpoint: str, result: ProbeResult, *, as_json: bool) -> None:
         "baseline: the loss of a model that knows only token frequencies, or of guessing",
         highlight=False,
     )
+    if result.kept is not None:
+        console.print(escape(result.kept.text), highlight=False)
     if math.isnan(result.nsp_accuracy.value):
         console.print(
             "NSP is unknown: it needs held-out text of two documents, and the corpus has one; "

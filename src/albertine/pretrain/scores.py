@@ -62,16 +62,20 @@ def _batch_sums(model: Any, batch: Batch, mask_id: int, depth: int | None) -> Te
 
 def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) -> Estimate:
     """Return the ratio of the sums of two columns; without a denominator, the mean of `numerator`."""
-    values = sums[:, SUM_COLUMNS.index(numerator)]
     counts = np.ones(len(sums)) if denominator is None else sums[:, SUM_COLUMNS.index(denominator)]
-    if not len(sums) or not counts.sum():
+    return estimate_ratio(sums[:, SUM_COLUMNS.index(numerator)], counts)
+
+
+def estimate_ratio(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Estimate:
+    """Return the ratio of the sums of two numbers of each sample, with its 95% interval."""
+    if not len(values) or not counts.sum():
         return Estimate(math.nan, math.nan, math.nan)
     ratio = values.sum() / counts.sum()
     residuals = values - ratio * counts
-    if len(sums) < 2:
+    if len(values) < 2:
         return Estimate(float(ratio), math.nan, math.nan)
-    standard_error = math.sqrt(len(sums) / (len(sums) - 1) * float((residuals**2).sum())) / counts.sum()
-    margin = mean_quantile(len(sums)) * float(standard_error)
+    standard_error = math.sqrt(len(values) / (len(values) - 1) * float((residuals**2).sum()))
+    margin = mean_quantile(len(values)) * standard_error / abs(float(counts.sum()))
     return Estimate(float(ratio), float(ratio) - margin, float(ratio) + margin)
 
 

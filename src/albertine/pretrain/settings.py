@@ -97,3 +97,6 @@ class ProbeSettings(Settings):
     )
     seed: int = setting(0, "Random seed of the samples.", minimum=0)
     depth: int | None = setting(None, PRETRAINED_DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
+    original: str | None = setting(
+        None, "A larger model from which this one was made: how much of its gain is kept, and per byte."
+    )

@@ -162,6 +162,17 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
             ),
             is_slow=True,
         ),
+        "study, real tasks": WritingCommand(
+            "study glue.toml --scale evening --text world/text --data world/glue --out out --seeds 1",
+            ("glue.toml", "world"),
+            present_only=(
+                "out/index.html",
+                "out/claims/*",
+                "out/runs/*/results/training.json",
+                "out/runs/*/model/curve.*",
+            ),
+            is_slow=True,
+        ),
         "demo": WritingCommand(
             "demo --out out --text world/text --pretraining-steps 10 --finetuning-steps 5",
             ("world",),
