@@ -7,6 +7,7 @@ The processes print nothing. The progress line counts finished steps, by default
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -65,9 +66,9 @@ def run_in_parallel(
     threads = max(1, (os.cpu_count() or 1) // _MAX_WORKERS)
     most_workers = worker_count(_MAX_WORKERS, device)
     is_gpu_shared = device.type == "cuda" and most_workers > 1
-    initializer = partial(_initialize, threads, _GPU_FRACTION / most_workers if is_gpu_shared else None)
-    executor = executor or ProcessPool(worker_count(len(runs), device))
-    return _run(activity, _call, runs, total_steps, executor, threads, initializer, steps_of=steps_of)
+    gpu_fraction = _GPU_FRACTION / most_workers if is_gpu_shared else None
+    workers = _Workers(executor or ProcessPool(worker_count(len(runs), device)), threads, gpu_fraction)
+    return _run(activity, _call, runs, total_steps, workers, steps_of)
 
 
 def run_on_cluster(
@@ -90,10 +91,25 @@ def run_on_cluster(
         device: Device of a run.
         steps_of: Returns the finished steps of the run in a folder; None to read its metrics log.
     """
-    gpus = int(device.type == "cuda")
-    threads = torch.get_num_threads()
-    initializer = partial(_initialize, threads, None)
-    return _run(activity, function, jobs, total_steps, executor, threads, initializer, gpus, steps_of)
+    workers = _Workers(executor, torch.get_num_threads(), gpus=int(device.type == "cuda"))
+    return _run(activity, function, jobs, total_steps, workers, steps_of)
+
+
+@dataclass(frozen=True)
+class _Workers:
+    """The processes that run the jobs.
+
+    Attributes:
+        executor: starts them.
+        threads: threads of each.
+        gpu_fraction: fraction of the GPU's memory that each may use; None for no limit.
+        gpus: number of GPUs that a cluster assigns to each.
+    """
+
+    executor: Executor
+    threads: int
+    gpu_fraction: float | None = None
+    gpus: int = 0
 
 
 def _initialize(threads: int, gpu_fraction: float | None) -> None:
@@ -108,11 +124,8 @@ def _run(
     function: Callable[[JobT], ResultT],
     jobs: Mapping[Path, JobT],
     total_steps: int | None,
-    executor: Executor,
-    threads: int,
-    initializer: Callable[[], None],
-    gpus: int = 0,
-    steps_of: StepCounter | None = None,
+    workers: _Workers,
+    steps_of: StepCounter | None,
 ) -> list[ResultT]:
     """Return the results of runs, in the order of their jobs; show their progress."""
     if not jobs:
@@ -129,13 +142,13 @@ def _run(
             advance(steps_now - reported_steps)
             reported_steps = steps_now
 
-        finished = executor.run(
+        finished = workers.executor.run(
             partial(_run_one, function),
             jobs.items(),
-            initializer=initializer,
+            initializer=partial(_initialize, workers.threads, workers.gpu_fraction),
             on_poll=update_progress,
-            cores=threads,
-            gpus=gpus,
+            cores=workers.threads,
+            gpus=workers.gpus,
             advice="run the same command again to resume",
         )
         results = {}
