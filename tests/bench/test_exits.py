@@ -1,15 +1,19 @@
 """Tests of the benchmark of exits: its runs, its tables, and exits in padded batches."""
 
 import json
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
 from tests.task_fixtures import random_words, write_jsonl
 
+from albertine.bench.exits import DepthScores, ExitBenchPoint, ExitBenchResult
+from albertine.bench.exits_picture import draw_exit_bench
 from albertine.bench.padded_exits import time_padded_exits
 from albertine.cli import app
 from albertine.command import run_command
@@ -18,8 +22,10 @@ from albertine.interop.huggingface import save_folder
 from albertine.model.exits import forward_with_exits
 from albertine.model.model import Model
 from albertine.model.strip import Strip
+from albertine.paired_statistics import PairedDifference
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.exit_rule import ExitRule
+from albertine.tasks.metrics.intervals import Estimate
 from albertine.text.tokenizer import load_tokenizer
 
 MODEL = ModelSettings(vocab_size=220, embedding_size=16, hidden_size=32, layers=4, heads=2, max_length=64)
@@ -53,6 +59,30 @@ def arguments(tokenizer: Path, tmp_path: Path) -> list[str]:
     return ["bench", "exits", str(tmp_path / "start"), "--out", str(tmp_path / "bench"), *named]
 
 
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_the_picture_has_what_was_measured(seeds: int, tmp_path: Path) -> None:
+    infinite = math.inf if seeds == 1 else 0.01
+
+    def point(setting: str, depth: float, score: float, padded: float | None) -> ExitBenchPoint:
+        difference = PairedDifference(score - 0.8, -infinite, infinite, 0.0, seeds)
+        share = Estimate(depth / 4, depth / 4 - 0.01, depth / 4 + 0.01)
+        return ExitBenchPoint(setting, score, difference, depth, share, share, padded)
+
+    points = (
+        point("full depth", 4, 0.8, 1.2),
+        point("--depth 2", 2, 0.7, None),
+        point("--exit patience:1", 2.5, 0.78, 0.9),
+        point("--exit confidence:0.9", 2.2, 0.79, 0.8),
+    )
+    by_depth = {depth: DepthScores(0.1 * depth, 0.2, None if depth == 3 else 0.6) for depth in range(1, 5)}
+    gain = PairedDifference(0.0, -infinite, infinite, 0.0, seeds)
+    result = ExitBenchResult("sst-2", seeds, 100, 32, 4, "--exit patience:1", points, by_depth, gain)
+    draw_exit_bench(result, tmp_path / "curve.svg")
+    picture = ElementTree.parse(tmp_path / "curve.svg").getroot()
+    assert len([one for one in picture.iter() if one.get("id", "").startswith("axes_")]) == 2
+    draw_exit_bench(replace(result, points=points[:1]), tmp_path / "curve.svg")
+
+
 @pytest.mark.slow
 def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -76,7 +106,9 @@ def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     models = list((tmp_path / "bench" / "runs").glob("*/model.safetensors"))
     assert len(models) == 2 * 5  # with exits, without, and three shallower ones, for each seed
     times = [file.stat().st_mtime_ns for file in models]
+    (tmp_path / "bench" / "curve.svg").unlink()
     assert run_command(app, arguments) == 0
+    assert (tmp_path / "bench" / "curve.svg").exists()
     out = capsys.readouterr().out
     assert out.startswith("classify: 50 examples, 16 at a time, 2 seeds\n")
     assert f"recommended: {result['recommended']}" in out

@@ -204,9 +204,10 @@ def bench_exits(
         model: The pre-trained model that all runs start from.
         out: Folder for the runs and their results.
     """
-    from albertine.bench import exits, exits_table
+    from albertine.bench import exits, exits_picture, exits_table
 
     result = exits.measure_exit_bench(model, out, options.read_settings(ExitBenchSettings))
+    exits_picture.draw_exit_bench(result, out / exits_picture.PICTURE_FILE)
     exits_table.show_exits(result, as_json=json)
 
 

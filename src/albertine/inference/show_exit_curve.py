@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Start of the name of each kind of setting, its title and its color.
-_KINDS = (
+SETTING_KINDS = (
     ("--depth", "fixed depth", "#6b6b6b"),
     ("--exit patience", "patience", "#1f4e79"),
     ("--exit confidence", "confidence", "#c0504d"),
@@ -83,11 +83,12 @@ def margin_text(estimate: Estimate) -> str:
 
 
 def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
-    """Draw score against mean depth and against time, a row of plots for each curve, as SVG."""
+    """Draw score against mean depth, FLOPs and time, a row of plots for each curve, as SVG."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.6 * len(curves)), layout="constrained")
-    for curve, (left, right) in zip(curves, figure.subplots(len(curves), 2, squeeze=False), strict=True):
+    figure = Figure(figsize=(13, 3.6 * len(curves)), layout="constrained")
+    rows = figure.subplots(len(curves), 3, squeeze=False, sharey="row")
+    for curve, (left, middle, right) in zip(curves, rows, strict=True):
         left.set_title(
             f"{Path(curve.model).name}: {curve.task}, {curve.split}",
             fontsize=10,
@@ -95,7 +96,9 @@ def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
             parse_math=False,
         )
         _draw(left, curve, [point.mean_depth for point in curve.points], "mean depth (steps)")
+        _draw(middle, curve, [100 * point.flops.value for point in curve.points], "FLOPs (%)")
         _draw(right, curve, [100 * point.time.value for point in curve.points], "time (%)")
+        left.set_ylabel("score (%)")
         if len(curve.points) > 1:
             left.legend(frameon=False, fontsize=8, loc="lower right")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +108,7 @@ def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
 
 def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str) -> None:
     """Draw the scores of a curve at positions of the x axis, with the intervals of the differences."""
-    for prefix, title, color in _KINDS:
+    for prefix, title, color in SETTING_KINDS:
         chosen = [
             (position, point)
             for position, point in zip(positions, curve.points, strict=True)
@@ -132,7 +135,6 @@ def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str
     axes.margins(y=0.12)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(label)
-    axes.set_ylabel("score (%)")
 
 
 def _draw_points(axes: "Axes", chosen: Sequence[tuple[float, ExitPoint]], color: str, title: str) -> None:

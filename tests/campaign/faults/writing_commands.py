@@ -139,7 +139,7 @@ WRITING_COMMANDS: Mapping[str, WritingCommand] = MappingProxyType(
         "bench exits": WritingCommand(
             f"bench exits run --out out --seeds 1 --train.steps 2 --train.lr 1e-3 {_CLASSIFY}",
             ("run", "reviews.csv"),
-            present_only=("out/results/*",),
+            present_only=("out/results/*", "out/curve.svg"),
             is_slow=True,
         ),
         "report, pre-training": WritingCommand("report run", ("run", "corpus")),
