@@ -249,6 +249,7 @@ def test_a_full_disk_is_one_line_and_status_1(words: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_closed_streams_cause_no_internal_error() -> None:
     for words in ("info --json", "info albert-base", "info --print-settings", "--help"):
         completed = run_in_shell(f"-m albertine {words} >&-")
@@ -276,6 +277,7 @@ def test_completion_without_a_known_shell_is_an_input_error(tmp_path: Path) -> N
     assert "--shell" in completed.stdout + completed.stderr
 
 
+@pytest.mark.slow
 def test_completion_installs_with_one_command(tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
     command = [sys.executable, "-m", "albertine", "--install-completion"]

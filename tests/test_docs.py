@@ -27,6 +27,7 @@ _FOREIGN_OPTIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_tutorial_runs(tmp_path: Path) -> None:
     outputs = run_page("tutorial.md", tmp_path, {"8000": free_port()})  # port 8000 may be in use

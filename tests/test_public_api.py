@@ -63,6 +63,7 @@ def test_every_public_name_is_documented() -> None:
     assert missing == ["__version__"]
 
 
+@pytest.mark.slow
 def test_examples_of_the_api_page_run(
     checkpoint: Path, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def read_report(folder: Path) -> list[dict[str, Any]]:
     return lines
 
 
+@pytest.mark.slow
 def test_dry_form_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["bench", "gpu", "--dry", "--only", "forward, variable", "--out", str(tmp_path)]
     assert run_command(app, command) == ExitStatus.DONE
@@ -57,6 +58,7 @@ def test_what_several_processes_do_is_checked(check: str, tmp_path: Path) -> Non
     assert line["ms"] > 0
 
 
+@pytest.mark.slow
 def test_wrong_gradients_of_a_sharded_model_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_ranks, "_run_rank", _with_error)
     result = check_ranks("sharded training", 1e-3, _no_work, "cpu", 1)

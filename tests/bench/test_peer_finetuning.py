@@ -33,6 +33,7 @@ def checkpoint(tokenizer: Path, tmp_path: Path) -> Path:
     return tmp_path / "start"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classify", "multi-label", "regress", "tag", "span", "choice"])
 def test_both_sides_reach_the_same_metrics(kind: str, checkpoint: Path, tmp_path: Path) -> None:
     rows_by_kind: dict[str, list[dict[str, Any]]] = {

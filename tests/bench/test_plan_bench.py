@@ -100,6 +100,7 @@ def test_a_short_run_is_predicted_and_measured(monkeypatch: pytest.MonkeyPatch) 
     assert line.measured_bytes > 10**7
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_run_is_not_that_of_the_process_that_starts_it() -> None:
     ballast = bytearray(800 << 20)
     ballast[:: 1 << 12] = b"x" * len(ballast[:: 1 << 12])

@@ -93,6 +93,7 @@ def test_resumes_exactly_from_a_position(dataset: PretrainDataset, pool_size: in
     assert len(resumed) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool_size", [1, 3])
 def test_single_epoch_has_every_sample(dataset: PretrainDataset, pool_size: int) -> None:
     def epoch(**options: Any) -> list[tuple[int, ...]]:

@@ -120,6 +120,7 @@ def test_job_and_shard_sizes_do_not_change_the_corpus(
     check_corpus(tmp_path / "made")
 
 
+@pytest.mark.slow
 def test_worker_count_does_not_change_output(tokenizer: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.mkdir()
@@ -204,6 +205,7 @@ def damage(file: Path, kind: str) -> None:
     file.write_bytes(damaged[kind])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_jobs")
 @pytest.mark.parametrize("kind", ["bit", "zeros", "truncated", "empty", "appended"])
 @pytest.mark.parametrize(
@@ -759,6 +761,7 @@ def test_second_build_in_the_same_folder_is_refused(text: Path, tokenizer: Path,
         assert (work / "part-000000.arrow").exists()
 
 
+@pytest.mark.slow
 def test_workers_exit_with_their_parent(tokenizer: Path, tmp_path: Path) -> None:
     for seed in range(30):
         (tmp_path / f"{seed:02d}.txt").write_text("\n".join(made_up_sentences(seed, 3000)))

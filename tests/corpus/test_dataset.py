@@ -330,6 +330,7 @@ def test_truncation_removes_from_both_ends_equally() -> None:
     assert is_plausible_count(removed_in_front, 2000 * 30, 0.5)
 
 
+@pytest.mark.slow
 def test_distributions_match_the_reference_algorithm(corpus: Corpus) -> None:
     (shard,) = corpus.shards("train")
     rng = random.Random(5)

@@ -117,6 +117,7 @@ def test_two_berts_are_trained_for_the_same_time(tmp_path: Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in files} == files
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = tmp_path / "own"

@@ -349,6 +349,7 @@ def send_partial_request(address: str) -> tuple[socket.socket, bytes]:
     return connection, body[5:]
 
 
+@pytest.mark.slow
 def test_the_command_reports_truncated_items(models: dict[str, Path]) -> None:
     with server_process(models["classify"]) as (process, address):
         body = json.dumps([{"text": "ka"}, {"text": "ka " * 80}, {"text": "lo " * 80}]).encode()
@@ -431,6 +432,7 @@ def test_startup_errors_are_one_line(
             assert stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_flood_does_not_exhaust_the_open_files(models: dict[str, Path]) -> None:
     limit = 96
 

@@ -85,6 +85,7 @@ def test_corpus(
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
 
 
+@pytest.mark.slow
 def test_vocabulary(cluster: RayCluster, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "CHUNK_BYTES", 1 << 15)
     settings = TokenizerSettings(vocab_size=220, layout="lines")
@@ -93,6 +94,7 @@ def test_vocabulary(cluster: RayCluster, text: Path, tmp_path: Path, monkeypatch
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
 
 
+@pytest.mark.slow
 def test_predictions(
     cluster: RayCluster, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

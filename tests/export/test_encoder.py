@@ -160,7 +160,8 @@ def vectors_without_length(source: Path, text: str) -> Any:
     return albertine.pipeline(source, task="embed", device="cpu", normalize=False)(text)
 
 
-@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_int8_keeps_the_similarities(
     to: ExportFormat, checkpoint: Path, sentences: Path, tmp_path: Path
 ) -> None:
@@ -284,6 +285,7 @@ def test_a_model_that_claims_to_embed_gives_one_line(exported: Path, encoder: Pa
         vectors(folder)
 
 
+@pytest.mark.slow
 def test_texts_are_as_long_as_the_model_whatever_the_tokenizer_says(checkpoint: Path, tmp_path: Path) -> None:
     source = shutil.copytree(checkpoint, tmp_path / "source")
     file = source / "tokenizer_config.json"

@@ -33,6 +33,7 @@ from albertine.settings.engine import EngineName, EngineOptions
 LIBRARIES: tuple[EngineName, ...] = ("onnxruntime", "openvino")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", LIBRARIES)
 def test_a_library_gives_the_answers_of_torch(engine: EngineName, classifier: Path) -> None:
     expected = pipeline(classifier, precision="fp32")(TEXTS)
@@ -95,6 +96,7 @@ def test_the_command_line_takes_an_engine(
     assert result["metrics"]["accuracy"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_pretrained_model_runs_with_a_library(checkpoint: Path) -> None:
     expected = fill_mask_pipeline(checkpoint).fill("ka [MASK] dormi")
     answers = fill_mask_pipeline(checkpoint, engine="onnxruntime").fill("ka [MASK] dormi")
@@ -145,6 +147,7 @@ def test_auto_is_refused_where_engines_must_be_alike() -> None:
         EvaluateSettings(engine="auto", exits="all")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_auto_measures_every_engine() -> None:
     model = make_model(head=HEADS["classify"])

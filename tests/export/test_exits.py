@@ -47,7 +47,8 @@ def check_exits(model: Model, engine: ExportedEngine, rule: ExitRule) -> list[in
     return actual.depths.tolist()
 
 
-@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_sequences_leave_as_with_torch(to: ExportFormat, tmp_path: Path) -> None:
     model = make_model(replace(SMALL, layers=6), HEADS["classify"])
     engine = write_export(model, tmp_path / "export", to, in_steps=True)

@@ -53,7 +53,8 @@ def test_an_export_predicts_what_its_source_predicts(classifier: Path, exported:
         assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
 
 
-@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_the_lines_of_the_readme_run(
     to: ExportFormat,
     classifier: Path,
@@ -105,7 +106,8 @@ def test_padded_rows_need_no_more_than_a_tokenizer(exported: Path) -> None:
     assert float(probabilities[1].max()) == pytest.approx(expected["probability"], abs=1e-4)
 
 
-@pytest.mark.parametrize("to", ["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_int8_keeps_its_accuracy_and_says_so(
     to: ExportFormat, classifier: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ def test_int8_that_loses_too_much_is_refused(
     assert "kept because of --force" in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_pretrained_models_fill_masks(checkpoint: Path, tmp_path: Path) -> None:
     export(checkpoint, tmp_path / "out", ExportSettings())
     expected, actual = (fill_mask_pipeline(source) for source in (checkpoint, tmp_path / "out"))
@@ -286,6 +289,7 @@ def test_missing_libraries_are_named(
         export(classifier, tmp_path / "out", settings)
 
 
+@pytest.mark.slow
 def test_openvino_sends_no_usage_data(tmp_path: Path) -> None:
     code = (
         "import sys; from albertine.engines.no_telemetry import disable_telemetry; disable_telemetry(); "

@@ -148,6 +148,7 @@ class ScriptedJudge(Judge):
         return Accuracy(self._scores.pop(0), "", 100, "examples")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [

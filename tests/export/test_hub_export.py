@@ -95,6 +95,7 @@ def files_in_cache(home: Path) -> list[str]:
     return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*"))
 
 
+@pytest.mark.slow
 def test_a_task_model_predicts_with_only_its_own_files(
     hub: dict[str, str], repository: Path, exported: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -166,6 +167,7 @@ def name_all_files(folder: Path) -> None:
     ExportRecord("onnx", "fp32", False, {"*": 64 * "0"}).write(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -204,6 +206,7 @@ def test_offline_without_the_graph_is_one_line(hub: dict[str, str], data: Path, 
     assert message in command_error(offline, *command, status=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [("info", NAME), ("embed", NAME, "--data"), ("serve", NAME, "--depth", "1")]
 )

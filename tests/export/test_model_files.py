@@ -39,7 +39,6 @@ PLANS = {
 FORMS: list[tuple[ExportFormat, bool]] = [
     (to, in_steps) for to in ("onnx", "openvino") for in_steps in (False, True)
 ]
-SLOW_FORMS = (("onnx", False), ("openvino", True))
 
 
 def write_export(model: Model, folder: Path, to: ExportFormat, *, in_steps: bool = False) -> ExportedEngine:
@@ -75,10 +74,8 @@ def tensors(output: object) -> list[torch.Tensor]:
     raise AssertionError(output)
 
 
-@pytest.mark.parametrize(
-    ("to", "in_steps"),
-    [pytest.param(*form, marks=pytest.mark.slow) if form in SLOW_FORMS else form for form in FORMS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("to", "in_steps"), FORMS)
 def test_an_export_has_the_outputs_of_its_source(to: ExportFormat, in_steps: bool, tmp_path: Path) -> None:
     model = make_model(head=HEADS["pretrain"])
     check_outputs(model, write_export(model, tmp_path / "export", to, in_steps=in_steps))
@@ -134,6 +131,7 @@ def test_weights_are_stored_once_however_many_layers_use_them(layers: int, tmp_p
     assert stored < 1.02 * sum(parameter.numel() for parameter in model.parameters()) + 64
 
 
+@pytest.mark.slow
 def test_a_difference_is_found(tmp_path: Path) -> None:
     model = make_model(head=HEADS["classify"])
     engine = write_export(model, tmp_path / "export", "onnx")

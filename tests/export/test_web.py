@@ -83,17 +83,8 @@ def tokenizer_folder(kind: str, folder: Path, made: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "sentencepiece",
-        "bert",
-        *(
-            pytest.param(kind, marks=pytest.mark.slow)
-            for kind in ("trained", "bert, cased", "bytes", "accents")
-        ),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sentencepiece", "bert", "trained", "bert, cased", "bytes", "accents"])
 def test_a_thousand_hard_texts_have_the_same_ids(
     kind: str, tokenizer: Path, archives: dict[NpmPackage, Path], tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_losses_are_weighted_by_depth() -> None:
     assert float(second.correct) == 6.0  # the last step's
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("label", "exit_heads"), [("stars", "shared"), ("stars", "own"), ("mark", "own")])
 def test_resume_is_exact(
     label: str,
@@ -129,6 +130,7 @@ def test_resume_is_exact(
 
 # With AdamW, this network learns two or three of the three labels, depending on the seed and on rounding, at
 # all depths alike. A step that does not learn is at chance, 0.33.
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "minimum"), [("muon", 0.9), ("adamw", 0.5)])
 def test_every_step_learns(
     optimizer: str, minimum: float, deep_checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path

@@ -59,7 +59,7 @@ def test_run_folder_is_the_best_checkpoint(
 
 @pytest.mark.parametrize(
     "type_name",
-    ["regress", "span", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tag", "choice"))],
+    ["span", *(pytest.param(name, marks=pytest.mark.slow) for name in ("regress", "tag", "choice"))],
 )
 def test_every_task_type_learns(
     type_name: str, checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
@@ -228,6 +228,7 @@ def test_seeds_report_the_median(
     ).read_bytes()
 
 
+@pytest.mark.slow
 def test_sweep_covers_the_grid(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
     grid = SweepGrid(lr="1e-6, 1x", batch_size="8, 1x", dropout="0")
     settings = SweepSettings(**{**vars(with_train_settings(finetune_settings, steps=40)), "grid": grid})
@@ -664,6 +665,7 @@ def test_label_only_in_held_out_split(
         assert "rare" in load(tmp_path / f"run-{seed}").label_names
 
 
+@pytest.mark.slow
 def test_kill_during_restart_discards_collapsed_run(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -348,6 +348,7 @@ def test_settings_in_python() -> None:
         pipeline("missing", depth=0)
 
 
+@pytest.mark.slow
 def test_easy_questions_take_less_depth(
     checkpoint: Path, finetune_settings: FinetuneSettings, tokenizer: Path, tmp_path: Path
 ) -> None:
@@ -376,6 +377,7 @@ def curve_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_csv(tmp_path_factory.mktemp("curve") / "dev.csv", reviews(2, 30))
 
 
+@pytest.mark.slow
 def test_the_curve_of_a_model(
     classifier: Path, curve_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,6 +129,7 @@ def test_outputs_equal_transformers(checkpoint_maker: ModuleType) -> None:
     assert_pretraining_outputs_equal(load(FOLDER / "google"), hf_model)
 
 
+@pytest.mark.slow
 def test_equal_widths_need_no_projection(checkpoint_maker: ModuleType, tmp_path: Path) -> None:
     """The reference code has no `embedding_hidden_mapping_in` if E = H, as in the paper's E = 768 rows."""
     width = checkpoint_maker.H
@@ -156,6 +157,7 @@ def test_equal_widths_need_no_projection(checkpoint_maker: ModuleType, tmp_path:
     assert_pretraining_outputs_equal(model, reopened.eval())
 
 
+@pytest.mark.slow
 def test_bert_checkpoint_equals_transformers(checkpoint_maker: ModuleType, tmp_path: Path) -> None:
     config, shapes = checkpoint_maker.BERT_CONFIG, checkpoint_maker.BERT_SHAPES
     folder = checkpoint_maker.write_checkpoint(tmp_path / "bert", config, shapes, family="bert")
@@ -222,6 +224,7 @@ def test_heads_of_finetuned_checkpoints(
         assert (actual.logits.flatten() - expected.logits.flatten()).abs().max() < 1e-5
 
 
+@pytest.mark.slow
 def test_encoder_of_an_unsupported_head_loads_with_a_message(
     checkpoint_maker: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

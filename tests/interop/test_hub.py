@@ -65,6 +65,7 @@ def expected_output(folder: Path) -> str:
     return f"{model.settings.layers} {float(model.encoder.embedding.tokens.weight.detach().sum())}"
 
 
+@pytest.mark.slow
 def test_checkpoint_is_cached_for_offline_use(hub: dict[str, str], tmp_path: Path) -> None:
     expected = expected_output(tmp_path / "small")
     (tmp_path / "small" / "task.json").write_text("{}")  # of a fine-tuned model
@@ -89,6 +90,7 @@ def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path, i
     assert load_in_process(hub, "someone/small") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -119,6 +121,7 @@ def test_check_takes_the_tokenizer_of_a_repository(
     assert not list((tmp_path / "home").rglob("model.safetensors"))
 
 
+@pytest.mark.slow
 def test_modules_of_sentence_transformers_are_downloaded(hub: dict[str, str], tmp_path: Path) -> None:
     modules = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
     files: dict[str, Any] = {
@@ -145,6 +148,7 @@ def test_modules_of_sentence_transformers_are_downloaded(hub: dict[str, str], tm
     assert completed.stdout.split() == ["('cls',)", "[5,", "24]", "True", "9", "b:"]
 
 
+@pytest.mark.slow
 def test_offline_without_cache_error(hub: dict[str, str]) -> None:
     output = load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small")
     assert output.startswith("WorkError someone/small: neither a local folder nor in the cache")

@@ -303,6 +303,7 @@ def random_model(settings: ModelSettings, head: HeadSettings) -> Model:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", DEPTH_RULES.values(), ids=DEPTH_RULES.keys())
 @pytest.mark.parametrize("kind", CLASS_SUFFIXES)
 def test_other_depth_rules_open_in_transformers_with_their_modelling_file(
@@ -661,6 +662,7 @@ def test_large_finite_weights_load(dtype: torch.dtype, tmp_path: Path) -> None:
             load(folder)
 
 
+@pytest.mark.slow
 def test_too_many_tensors_are_refused_at_once(tmp_path: Path) -> None:
     folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path)
     edit_tensors(lambda t: t.update({f"classifier.{i}": torch.zeros(1) for i in range(60_000)}))(folder)
@@ -698,6 +700,7 @@ def test_plain_pickle_and_shards_load(tmp_path: Path) -> None:
             assert torch.equal(parameter, expected[name]), name
 
 
+@pytest.mark.slow
 def test_damaged_pickle_is_refused(tmp_path: Path) -> None:
     folder = save_transformers(transformers_model("Bert", "mlm"), tmp_path / "m")
     (folder / "model.safetensors").unlink()

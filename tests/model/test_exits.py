@@ -184,6 +184,7 @@ def check_batch(model: Model, kind: str, strip: Strip, rule: ExitRule) -> list[i
 RULES = ["patience:1", "patience:2", "confidence:0.5", "confidence:0.9", "learned", "learned:0.9"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("kind", HEADS)

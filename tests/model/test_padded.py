@@ -153,6 +153,8 @@ def test_bf16_is_close_to_the_strip() -> None:
     assert torch.allclose(actual, model(strip).logits, atol=0.1)
 
 
+@pytest.mark.long
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)

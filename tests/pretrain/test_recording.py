@@ -157,6 +157,7 @@ def test_tensorboard_gets_the_metrics(settings: PretrainSettings, tmp_path: Path
     assert events.Scalars("held_out_mlm_loss")
 
 
+@pytest.mark.slow
 def test_wandb_gets_the_metrics(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,7 +130,8 @@ def test_the_cost_of_halting_is_part_of_the_loss(settings: PretrainSettings, tmp
     assert model.encoder.halting.unit.bias.item() != 0
 
 
-@pytest.mark.parametrize("batch_tokens", [pytest.param(1024, marks=pytest.mark.slow), 4096])
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_tokens", [1024, 4096])
 def test_loss_falls_below_the_unigram_baseline(
     batch_tokens: int,
     settings: PretrainSettings,
@@ -421,6 +422,7 @@ def test_run_stops_after_the_last_rollback(
     assert all(parameter.isfinite().all() for parameter in albertine.load(tmp_path / "run").parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [{"lr": 10.0, "warmup": 0}, {"lr": 10.0, "optimizer": "adamw", "warmup": 300}],

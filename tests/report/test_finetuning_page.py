@@ -86,6 +86,7 @@ def test_every_task_type_has_a_case() -> None:
     assert {task for task, *_ in CASES.values()} == set(TASK_TYPES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_page_of_every_task_type_with_hostile_texts(case: str, checkpoint: Path, tmp_path: Path) -> None:
     task, make_row, columns, expected = CASES[case]

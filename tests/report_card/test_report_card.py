@@ -290,6 +290,7 @@ def test_small_models_train_side_by_side_to_the_same_scores(
     assert json.loads((out / "report-card.json").read_text())["tasks"] == card["tasks"]
 
 
+@pytest.mark.slow
 def test_a_run_that_collapses_takes_all_its_steps(
     run: Path, tmp_path: Path, one_process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

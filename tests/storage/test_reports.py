@@ -58,6 +58,7 @@ def test_the_report_of_a_finetuning_run(bucket: str, finetuned: Path, tmp_path: 
     assert not list(cache_folder().rglob("optimizer.safetensors"))
 
 
+@pytest.mark.slow
 def test_comparisons(
     bucket: str,
     settings: PretrainSettings,

@@ -88,6 +88,7 @@ def lose_machine(url: str) -> None:
     shutil.rmtree(work_folder(url).parent)
 
 
+@pytest.mark.slow
 def test_a_run_resumes_on_another_machine_with_the_same_weights(
     bucket: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +203,7 @@ def test_another_process_that_writes_there_is_noticed(
     assert "another process" in str(first.finish())
 
 
+@pytest.mark.slow
 def test_a_removed_run_does_not_come_back(bucket: str, settings: PretrainSettings) -> None:
     url = f"{bucket}/run"
     pretrain(url, settings)

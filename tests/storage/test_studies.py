@@ -94,6 +94,7 @@ def test_another_machine_reads_the_results_and_computes_nothing(
     assert values(work_folder(url)) == values(tmp_path / "local")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_another_machine_continues_an_interrupted_study(
     bucket: str, claim: Path, monkeypatch: pytest.MonkeyPatch

@@ -65,6 +65,7 @@ def shard_bytes(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*.arrow")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_corpus_of_urls_has_the_bytes_of_a_local_one(
     bucket: str, mixed_text: Path, tokenizer: Path, tmp_path: Path, workers: int

@@ -34,6 +34,7 @@ def test_scales_of_the_command_are_those_of_the_file() -> None:
     assert get_args(ScaleName) == scale_names()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", scale_names())
 @pytest.mark.parametrize("name", claim_names())
 def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_detectable_differences_are_found_in_four_of_five_studies(seeds: int) ->
     assert power == pytest.approx(0.8, abs=0.02)
 
 
+@pytest.mark.slow
 def test_detectable_differences_reach_the_margin() -> None:
     rng, seeds, margin = np.random.default_rng(0), 10, 1.0
     true = detectable_difference(0.3, seeds, margin)

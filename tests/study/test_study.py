@@ -97,6 +97,7 @@ def test_report(studied: Path) -> None:
     assert difference["mean"] == pytest.approx(means[1] - means[0])
 
 
+@pytest.mark.slow
 def test_pages(studied: Path) -> None:
     page = (studied / "studies" / "claims" / "order.smoke.html").read_text()
     for text in ("Order is &lt;better&gt;.", "86.5", "objective.pair = &quot;sop&quot;", "<svg", "Undecided"):
@@ -105,6 +106,7 @@ def test_pages(studied: Path) -> None:
     assert 'href="claims/order.smoke.html"' in index
 
 
+@pytest.mark.slow
 def test_a_repeated_command_computes_nothing(studied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("a run was computed again")
@@ -159,6 +161,7 @@ def test_plan_of_finished_and_of_new_runs(
     assert not (tmp_path / "studies").exists()
 
 
+@pytest.mark.slow
 def test_claims_share_their_runs(studied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = CLAIM.replace("none = {", '"no pairs" = {').replace('than = "none"', 'than = "no pairs"')
     (studied / "other.toml").write_text(other)
@@ -191,6 +194,7 @@ def test_arms_train_for_the_same_time(
     assert "curriculum.depth: steps with equal time need a constant cost" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_steps_are_timed(studied: Path) -> None:
     claim = find_claim(str(studied / "order.toml"))
     (planned,) = studies.claim_runs([claim], studied / "studies", StudySettings(scale="smoke"))
@@ -205,6 +209,7 @@ def test_steps_are_timed(studied: Path) -> None:
         timing.seconds()
 
 
+@pytest.mark.slow
 def test_progress_counts_the_steps_of_fine_tuning(studied: Path) -> None:
     claim = find_claim(str(studied / "order.toml"))
     settings, measures = StudySettings(scale="smoke"), claim_measures(claim)
@@ -239,6 +244,7 @@ def test_all_claims_of_a_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert {"table-3", "table-5"} <= names["minutes"] & names["gpu"]
 
 
+@pytest.mark.slow
 def test_list_of_claims(studied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["study", "--out", str(studied / "studies"), "--json"]) == 0
     rows = {row["claim"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}

@@ -66,6 +66,8 @@ def test_number_of_seeds_that_would_decide() -> None:
     assert seeds_needed_text(needed) == f"about {needed} seeds would decide"
 
 
+@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("relation", "mean", "largest"),
     [

@@ -95,6 +95,7 @@ INDICATORS = st.integers(1, 4).flatmap(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(INDICATORS)
 def test_metrics_and_threshold_match_scikit_learn(rows: list[tuple[list[bool], list[int]]]) -> None:
     truth = np.array([first for first, _ in rows])

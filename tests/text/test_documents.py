@@ -438,6 +438,7 @@ def test_long_lists_of_parquet_are_refused_before_they_are_read(
         list(parquet_rows.parquet_rows(file, ["tags"]))
 
 
+@pytest.mark.slow
 def test_changed_bytes_of_parquet_raise_no_unexpected_error(tmp_path: Path) -> None:
     """Some changes of the footer would end the process if the metadata of columns were read."""
     file = tmp_path / "a.parquet"

@@ -96,6 +96,7 @@ def test_training_is_deterministic_across_processes(text: Path, folder: Path, tm
         assert (tmp_path / "made" / file.name).read_bytes() == file.read_bytes()
 
 
+@pytest.mark.slow
 def test_text_sample_is_bounded_and_seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from albertine.text import sources, tokenizer_training
 

@@ -42,6 +42,7 @@ def start_peer(end: str, monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[by
     return peer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "message"),
     [

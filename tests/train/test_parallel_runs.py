@@ -34,6 +34,7 @@ from albertine.train.parallel_runs import (
 CPU = torch.device("cpu")
 
 
+@pytest.mark.slow
 def test_all_runs_finish_and_share_one_progress_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,6 +51,7 @@ def test_all_runs_finish_and_share_one_progress_line(
     assert "Making: 15 steps" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_error_in_one_run_is_raised_unchanged(tmp_path: Path) -> None:
     missing_folder = tmp_path / "nowhere"
     with pytest.raises(InputError, match="nowhere: no such folder; name a folder with a tokenizer"):

@@ -395,6 +395,7 @@ def test_labels_are_balanced_in_every_phenomenon(
     assert 0.4 < sum(example.acceptable for example in examples) / len(examples) < 0.6
 
 
+@pytest.mark.slow
 def test_no_bigram_predicts_the_label() -> None:
     total, acceptable = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for example in draw_examples(60_000, seed=6):

@@ -45,6 +45,7 @@ def test_bag_of_words_scores_on_race(level: str, max_score: float) -> None:
     assert baselines.race_baseline(train, held_out) < max_score
 
 
+@pytest.mark.slow
 def test_bag_of_words_scores_on_squad() -> None:
     train, held_out = (
         squad.make_paragraphs(split, count, 0) for split, count in (("train", 900), ("dev", 400))
