@@ -18,6 +18,7 @@ _TREES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _TREES)
 def test_edits_follow_one_another(name: str) -> None:

@@ -105,6 +105,7 @@ def test_exits_do_not_depend_on_the_number_of_processes(
         assert metrics_are_close(tmp_path / "single", run)
 
 
+@pytest.mark.long
 def test_batch_with_fewer_samples_than_processes(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:

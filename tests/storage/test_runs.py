@@ -310,6 +310,7 @@ def test_a_stopped_run_uploads_its_last_checkpoint(
     assert checkpoint.step >= 5
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_with_the_same_weights(
     bucket: str, settings: PretrainSettings, tmp_path: Path

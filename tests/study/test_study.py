@@ -118,6 +118,7 @@ def test_a_repeated_command_computes_nothing(studied: Path, monkeypatch: pytest.
     assert _report(studied) == before
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_incomplete_result_is_computed_again(
     studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
