@@ -161,6 +161,18 @@ class ServeBenchSettings(Settings):
 
 
 @dataclass(frozen=True)
+class PipelineBenchSettings(Settings):
+    """Settings of `albertine bench pipeline`."""
+
+    runs: int = setting(
+        9, "Measurements of each workload, ten times as many of a single text.", minimum=1, maximum=1000
+    )
+    device: DeviceName = setting("cpu", "Device.")
+    precision: PrecisionName = setting("auto", "Precision of the matrix products; auto as in predict.")
+    engine: EngineName | None = setting(None, ENGINE_HELP)
+
+
+@dataclass(frozen=True)
 class ExportBenchSettings(Settings):
     """Settings of `albertine bench export`."""
 

@@ -13,6 +13,7 @@ from albertine.bench.settings import (
     GpuBenchSettings,
     GradientBenchSettings,
     ModelBenchSettings,
+    PipelineBenchSettings,
     PlanBenchSettings,
     RaceSettings,
     ScoreBenchSettings,
@@ -64,6 +65,28 @@ def bench_export(
     from albertine.bench import export
 
     export.show_engines(export.measure_engines(options.read_settings(ExportBenchSettings)), as_json=json)
+
+
+@bench.command(name="pipeline")
+def bench_pipeline(
+    model: str,
+    /,
+    *,
+    json: JsonFlag = False,
+    settings: Annotated[PipelineBenchSettings | None, SETTINGS_PARAMETER] = None,
+    options: CommonOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Compare a fine-tuned model, from text to labels, with its bare engine, from token ids to logits.
+
+    Example: albertine bench pipeline my-export
+
+    Args:
+        model: A model of single texts: a run or an export.
+    """
+    from albertine.bench import pipeline
+
+    engine, results = pipeline.measure_pipeline(model, options.read_settings(PipelineBenchSettings))
+    pipeline.show_pipeline(engine, results, as_json=json)
 
 
 @bench.command(name="model")

@@ -56,6 +56,7 @@ COMMAND_LINES: Mapping[str, str] = MappingProxyType(
         "bench pretrain": "bench pretrain --print-settings",
         "bench exits": "bench exits run --out out --print-settings",
         "bench export": "bench export --print-settings",
+        "bench pipeline": "bench pipeline classify --print-settings",
         "bench finetune": "bench finetune run --print-settings",
         "bench score": "bench score pairs --tokenizer tokenizer --print-settings",
         "bench corpus": "bench corpus text --tokenizer tokenizer --print-settings",
