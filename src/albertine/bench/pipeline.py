@@ -106,7 +106,7 @@ def _words(tokenizer: Tokenizer) -> list[tuple[str, int]]:
     for number in np.random.default_rng(0).permutation(len(tokenizer)).tolist():
         word = tokenizer.decode([number]).strip()
         if word.isalpha():
-            words[word] = len(tokenizer.encode(word))
+            words[word] = len(tokenizer.encode(word, add_special_tokens=False))
     fewest = min(words.values(), default=0)
     if not fewest:
         raise InputError("the tokenizer has no token of letters, from which the benchmark makes its texts")
