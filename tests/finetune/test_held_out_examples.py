@@ -11,10 +11,15 @@ from tests.task_fixtures import reviews, with_train_settings, write_csv
 
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
-from albertine.finetune.held_out_examples import count_repeated, count_shared, hold_out
+from albertine.finetune.held_out_examples import (
+    count_repeated,
+    count_shared,
+    count_shared_passages,
+    hold_out,
+)
 from albertine.finetune.settings import FinetuneSettings
 from albertine.randomness import Stream, random_bits, uniform
-from albertine.tasks.examples import TextExample
+from albertine.tasks.examples import MultipleChoiceExample, QuestionExample, TextExample
 
 
 def examples(texts: list[str]) -> list[TextExample]:
@@ -71,3 +76,36 @@ def test_shared_texts_are_reported(
         f"{data}: 40 of 40 examples for evaluation have texts that are also in the training data"
         in capsys.readouterr().err
     )
+
+
+def questions(num_passages: int, each: int) -> list[QuestionExample]:
+    return [
+        QuestionExample("here", str(number), f"question {number}?", f"passage {number // each}", ())
+        for number in range(num_passages * each)
+    ]
+
+
+def test_questions_about_a_passage_stay_together() -> None:
+    train, held_out = hold_out(questions(40, 5), 0.1, 0, "data")
+    assert len(held_out) == 20
+    assert count_shared_passages(train, held_out) == 0
+    choices = [
+        MultipleChoiceExample("", str(n), f"passage {n // 3}", f"{n}?", ("a", "b"), 0) for n in range(60)
+    ]
+    train_choices, held_out_choices = hold_out(choices, 0.1, 0, "data")
+    assert len(held_out_choices) == 6
+    assert count_shared_passages(train_choices, held_out_choices) == 0
+
+
+@pytest.mark.parametrize("num_passages", [1, 2, 3])
+def test_few_passages_are_on_both_sides(num_passages: int) -> None:
+    train, held_out = hold_out(questions(num_passages, 20), 0.1, 0, "data")
+    assert len(held_out) == 2 * num_passages
+    assert count_shared_passages(train, held_out) == len(held_out)
+
+
+def test_choices_without_passages_are_held_out_one_by_one() -> None:
+    choices = [MultipleChoiceExample("", str(n), "", f"{n}?", ("a", "b"), 0) for n in range(50)]
+    train, held_out = hold_out(choices, 0.1, 3, "data")
+    assert (len(train), len(held_out)) == (45, 5)
+    assert count_shared_passages(train, held_out) == 0

@@ -1,11 +1,13 @@
 """The part of the training examples that is held out for evaluation; equal texts stay together.
 
 A model may have memorized the label of a text that is also in the training data, which raises the score.
+So may answers about a passage: its questions stay together too, if there are enough passages for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from albertine.errors import InputError
 from albertine.randomness import Stream, random_bits, uniform
@@ -24,25 +26,42 @@ def hold_out(
         seed: selects the examples; without equal texts, the smallest of their random numbers are held out.
         data: name of the data, for messages.
     """
-    groups = _groups_of_equal_texts(examples)
+    groups = _groups(examples, lambda example: example.all_texts)
     if len(groups) < 2:
         texts = "only one example" if len(examples) == 1 else "all examples have the same text"
         raise InputError(f"{data}: {texts}, so none can be held out; give --dev")
     random_values = uniform(random_bits(seed, Stream.HELD_OUT_EXAMPLES, np.arange(len(examples))))
-    groups.sort(key=lambda indices: random_values[indices[0]])
     count = min(len(examples) - 1, max(1, round(fraction * len(examples))))
+    passages = _groups(examples, lambda example: example.passage or example.all_texts)
     held_out: set[int] = set()
-    for indices in groups:
-        if len(held_out) + len(indices) <= count:
-            held_out.update(indices)
-    if len(held_out) < count / 2:  # the other groups are larger than what is wanted
-        smallest = sorted((indices for indices in groups if indices[0] not in held_out), key=len)[0]
-        if not held_out or 2 * (len(held_out) + len(smallest)) <= len(examples):
-            held_out.update(smallest)
+    if len(passages) > 1:
+        held_out = _choose(passages, random_values, count)
+    if not count / 2 <= len(held_out) <= 2 * count:  # too few passages
+        held_out = _choose(groups, random_values, count)
     return (
         [example for index, example in enumerate(examples) if index not in held_out],
         [example for index, example in enumerate(examples) if index in held_out],
     )
+
+
+def _choose(groups: list[list[int]], random_values: NDArray[np.float64], count: int) -> set[int]:
+    """Return the indices of whole groups, about `count`, in the order of their random numbers."""
+    in_order = sorted(groups, key=lambda indices: random_values[indices[0]])
+    chosen: set[int] = set()
+    for indices in in_order:
+        if len(chosen) + len(indices) <= count:
+            chosen.update(indices)
+    if len(chosen) < count / 2:  # the other groups are larger than what is wanted
+        smallest = sorted((indices for indices in in_order if indices[0] not in chosen), key=len)[0]
+        if not chosen or 2 * (len(chosen) + len(smallest)) <= sum(map(len, groups)):
+            chosen.update(smallest)
+    return chosen
+
+
+def count_shared_passages(train: Sequence[Example], dev: Sequence[Example]) -> int:
+    """Return how many examples for evaluation are about the passage of a training example."""
+    known = {example.passage for example in train} - {""}
+    return sum(example.passage in known for example in dev)
 
 
 def count_repeated(examples: Sequence[Example]) -> int:
@@ -56,9 +75,9 @@ def count_shared(train: Sequence[Example], dev: Sequence[Example]) -> int:
     return sum(example.all_texts in known for example in dev)
 
 
-def _groups_of_equal_texts(examples: Sequence[Example]) -> list[list[int]]:
-    """Return the indices of the examples, those of equal texts together."""
-    groups: dict[tuple[str, ...], list[int]] = {}
+def _groups(examples: Sequence[Example], key: Callable[[Example], Hashable]) -> list[list[int]]:
+    """Return the indices of the examples, those of equal keys together."""
+    groups: dict[Hashable, list[int]] = {}
     for index, example in enumerate(examples):
-        groups.setdefault(example.all_texts, []).append(index)
+        groups.setdefault(key(example), []).append(index)
     return list(groups.values())

@@ -7,7 +7,12 @@ from pathlib import Path
 from albertine import progress
 from albertine.errors import InputError
 from albertine.finetune.class_weights import check_class_weights
-from albertine.finetune.held_out_examples import count_repeated, count_shared, hold_out
+from albertine.finetune.held_out_examples import (
+    count_repeated,
+    count_shared,
+    count_shared_passages,
+    hold_out,
+)
 from albertine.finetune.paper_defaults import classifier_dropout, task_defaults
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.hub import locate_checkpoint
@@ -200,6 +205,10 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
     message = f"{settings.data}: {len(held_out):,} of {len(train):,} examples held out for evaluation"
     if repeated := count_repeated(train):
         message += f"; {repeated:,} repeat the text of an earlier one, and equal texts stay together"
+    if shared := count_shared_passages(rest, held_out):
+        message += (
+            f"; {shared:,} are about passages that are also in the training data, which raises the score"
+        )
     progress.print_message(message)
     return rest, held_out
 

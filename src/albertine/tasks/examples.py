@@ -37,6 +37,11 @@ class Example(ABC):
         """All texts or words that a model reads of it."""
 
     @property
+    def passage(self) -> str:
+        """The passage that a question is about; empty if there is none."""
+        return ""
+
+    @property
     def length(self) -> int:
         """Number of characters of its texts."""
         return sum(map(len, self.all_texts))
@@ -154,6 +159,11 @@ class MultipleChoiceExample(Example):
         return (self.context, self.question, *self.options)
 
     @property
+    def passage(self) -> str:
+        """The passage."""
+        return self.context
+
+    @property
     def num_options(self) -> int:
         """Number of options."""
         return len(self.options)
@@ -195,3 +205,8 @@ class QuestionExample(Example):
     def all_texts(self) -> tuple[str, ...]:
         """Question and passage."""
         return self.question, self.context
+
+    @property
+    def passage(self) -> str:
+        """The passage."""
+        return self.context
