@@ -263,3 +263,15 @@ def test_the_page_has_the_settings_of_the_scale(scale: str, steps: int) -> None:
     claim = find_claim("preset-parts")
     report = SimpleNamespace(claim=claim, protocol=find_protocol(claim, scale))
     assert _arm_settings(report, "growing") == f'curriculum.depth = "grow", train.steps = {steps}'  # type: ignore[arg-type]
+
+
+def test_steps_of_an_arm_with_equal_time_are_refused() -> None:
+    text = CLAIM.replace("[arms]", 'equal_time = "NSP"\n[arms]') + "[scales.smoke.arms]\nARM.train.steps = 5\n"
+    for arm, is_refused in (("NSP", False), ("SOP", True)):
+        claim = parse_claim(text.replace("ARM", arm), "c", "c.toml")
+        protocol = find_protocol(claim, "smoke")
+        if not is_refused:
+            check_arms(claim, protocol)
+            continue
+        with pytest.raises(InputError, match=r"arm SOP: train\.steps: its steps follow from equal_time"):
+            check_arms(claim, protocol)

@@ -166,6 +166,9 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
     for arm in claim.arms:
         name = f"{claim.label}, arm {arm}"
         source = SettingsSource(arm_values(claim, protocol, arm), name)
+        of_arm = SettingsSource(merged(claim.arms[arm], protocol.arms.get(arm, {})), name)
+        if claim.equal_time not in (None, arm) and "train.steps" in of_arm.keys:
+            raise InputError(f"{name}: train.steps: its steps follow from equal_time; remove it")
         if own := _OWN_SETTINGS & source.keys:
             raise InputError(f"{name}: {min(own)}: a study sets it for all runs; remove it")
         settings = checked[arm] = build_settings(PretrainSettings, source)
