@@ -213,10 +213,10 @@ class VariantEngine:
     def __init__(self, model: VariantModel, model_settings: Any, head_settings: Any):
         self.model, self.model_settings, self.head_settings = model, model_settings, head_settings
 
-    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+    def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits at one token of each sequence, [sequences, vocab]."""
         with torch.no_grad():
-            return self.model.token_logits(self.model.encoder(strip, indices))
+            return self.model.token_logits(self.model.encoder(strip, indices, depth))
 
     def run(self, strip: Strip) -> Any:
         """Not used for scoring."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import cyclopts
 import numpy as np
@@ -87,6 +87,15 @@ def screen(
     print(json.dumps({key: result[key] for key in ("name", "mask_loss", "blimp", "tokens") if key in result}))
 
 
+class _Stage(NamedTuple):
+    """What the samples and batches depend on."""
+
+    masked: float
+    length: float
+    batch_tokens: float
+    easy: float
+
+
 class _Run:
     """The training of one variation."""
 
@@ -146,7 +155,7 @@ class _Run:
         position = 0.0
         while self._fraction < 1:
             stage = self._stage
-            loader = self._loader(*stage, position)
+            loader = self._loader(stage, position)
             for batch in loader:
                 yield batch, (*stage, math.ceil(self._current_depth))
                 position = loader.position.sample_index / loader.epoch_samples
@@ -154,10 +163,9 @@ class _Run:
                     break
 
     @property
-    def _stage(self) -> tuple[float, ...]:
-        """What the samples and batches depend on."""
+    def _stage(self) -> "_Stage":
         schedules = self._masked, self._length, self._batch_tokens, self._easy
-        return tuple(self._value(schedule) for schedule in schedules)
+        return _Stage(*map(self._value, schedules))
 
     def _value(self, stages: CurriculumStages) -> float:
         """Return the current value of a schedule."""
@@ -175,23 +183,21 @@ class _Run:
         before = self._depth.values[index - 1]
         return before + (depth - before) * since_change / smooth
 
-    def _loader(
-        self, masked: float, length: float, batch_tokens: float, easy: float, position: float
-    ) -> BatchLoader:
+    def _loader(self, stage: "_Stage", position: float) -> BatchLoader:
         objective = ObjectiveSettings(
             pair=self.variation.pair,
-            max_length=int(length),
-            mlm_probability=masked,
+            max_length=int(stage.length),
+            mlm_probability=stage.masked,
             max_ngram=self.variation.ngram,
             seed=self.variation.seed + 1,
         )
         dataset = CopiedPairsDataset(self.corpus, objective, self.variation.copies)
         if self.variation.easy != "0":
             dataset = EasySamplesDataset(
-                self.corpus, objective, self.variation.copies, easy, self._log_probabilities
+                self.corpus, objective, self.variation.copies, stage.easy, self._log_probabilities
             )
         start = DataPosition(int(position * len(dataset)), 0)
-        return BatchLoader(dataset, int(batch_tokens), position=start)
+        return BatchLoader(dataset, int(stage.batch_tokens), position=start)
 
     def _count_time(self, kind: tuple[Any, ...], seconds: float, tokens: int) -> None:
         costs = self._costs.setdefault(kind, [])

@@ -244,8 +244,8 @@ def test_rules_that_do_not_fit_the_model(
         (unshared, ["--depth", "6", "--exit", "patience:1"], "depth 6: more than the 5 layers"),
         (
             checkpoint,
-            ["--task", "blimp", "--depth", "1"],
-            "--exit, --exits and --depth are for fine-tuned models",
+            ["--task", "blimp", "--exit", "patience:1"],
+            "--exit and --exits are for fine-tuned models",
         ),
     ):
         arguments = ["evaluate", str(source), "--data", str(data), "--text", "review", "--quiet"]
@@ -518,7 +518,7 @@ def test_the_cheapest_setting_within_the_tolerance_is_recommended() -> None:
             "--picture curve.png: must be a file that ends in .svg",
         ),
         (["--exits", "all", "--tolerance", "-1"], "--tolerance -1"),
-        (["--exits", "all", "--task", "blimp"], "--exit, --exits and --depth are for fine-tuned models"),
+        (["--exits", "all", "--task", "blimp"], "--exit and --exits are for fine-tuned models"),
     ],
 )
 def test_wrong_options_of_the_curve(

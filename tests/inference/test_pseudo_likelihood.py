@@ -173,11 +173,13 @@ class CountingEngine(TorchEngine):
     largest_strip = 0
     most_sequences = 0
 
-    def masked_lm_logits(self, strip: Strip, indices: torch.Tensor) -> torch.Tensor:
+    def masked_lm_logits(
+        self, strip: Strip, indices: torch.Tensor, *, depth: int | None = None
+    ) -> torch.Tensor:
         self.num_sequences += len(strip)
         self.largest_strip = max(self.largest_strip, len(strip.tokens))
         self.most_sequences = max(self.most_sequences, len(strip))
-        return super().masked_lm_logits(strip, indices)
+        return super().masked_lm_logits(strip, indices, depth=depth)
 
 
 def counting_scorer(
@@ -257,6 +259,25 @@ def test_logits_at_chosen_tokens_are_those_of_all_tokens(lengths: list[int], ker
         with torch.no_grad():
             expected = model(strip).masked.logits[indices]
             torch.testing.assert_close(model.masked_lm_logits(strip, indices), expected, atol=1e-4, rtol=1e-5)
+            shallow = model(strip, depth=1).masked.logits[indices]
+            actual = model.masked_lm_logits(strip, indices, depth=1)
+            torch.testing.assert_close(actual, shallow, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [1, 5])
+def test_a_depth_scores_as_a_model_with_so_many_layers(depth: int, albert: Path, tmp_path: Path) -> None:
+    pipeline = albertine.fill_mask_pipeline(albert, device="cpu")
+    other = Model(replace(MODEL, layers=depth))
+    other.load_state_dict(albertine.load(albert).state_dict())
+    save_folder(other, tmp_path / "other", tokenizer=load_tokenizer(albert))
+    expected = albertine.fill_mask_pipeline(tmp_path / "other", device="cpu").score(TEXTS)
+    for score, expected_score in zip(pipeline.score(TEXTS, depth=depth), expected, strict=True):
+        assert score.log_likelihoods == pytest.approx(expected_score.log_likelihoods, abs=1e-5)
+    assert pipeline.score(TEXTS)[0] != expected[0]
+    unshared = Model(replace(MODEL, share="none"))
+    save_folder(unshared, tmp_path / "bert", tokenizer=load_tokenizer(albert))
+    with pytest.raises(InputError, match="depth 9: more than the 2 layers"):
+        albertine.fill_mask_pipeline(tmp_path / "bert", device="cpu").score(["kalo"], depth=9)
 
 
 def test_logits_at_chosen_tokens_in_bf16() -> None:

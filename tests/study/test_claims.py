@@ -266,7 +266,9 @@ def test_the_page_has_the_settings_of_the_scale(scale: str, steps: int) -> None:
 
 
 def test_steps_of_an_arm_with_equal_time_are_refused() -> None:
-    text = CLAIM.replace("[arms]", 'equal_time = "NSP"\n[arms]') + "[scales.smoke.arms]\nARM.train.steps = 5\n"
+    text = (
+        CLAIM.replace("[arms]", 'equal_time = "NSP"\n[arms]') + "[scales.smoke.arms]\nARM.train.steps = 5\n"
+    )
     for arm, is_refused in (("NSP", False), ("SOP", True)):
         claim = parse_claim(text.replace("ARM", arm), "c", "c.toml")
         protocol = find_protocol(claim, "smoke")

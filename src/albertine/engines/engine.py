@@ -41,12 +41,13 @@ class Engine(Protocol):
     def precision(self) -> str:
         """Precision of the matrix products: "fp32", "bf16", or with int8 in words."""
 
-    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+    def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab].
 
         Args:
             strip: the sequences, none of them empty.
             indices: index in the strip of one token of each sequence, in order, [sequences].
+            depth: number of steps of depth, by default those of the model.
         """
 
     def run(self, strip: Strip) -> Any:

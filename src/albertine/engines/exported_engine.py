@@ -68,7 +68,7 @@ class ExportedEngine(ABC):
         """Return logits by name, those of tokens as [tokens, ...], those of sequences as [sequences, ...]."""
 
     @abstractmethod
-    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+    def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
 
     @abstractmethod

@@ -25,13 +25,12 @@ class SingleGraphEngine(ExportedEngine):
 
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:  # noqa: ARG002
         """Raise `InputError`: the graph applies all layers."""
-        raise InputError(
-            "this export always applies all layers; for --exit and --depth, export the model with "
-            "--exits, or use the checkpoint"
-        )
+        raise _fixed_depth_error()
 
-    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+    def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
+        if depth is not None:
+            raise _fixed_depth_error()
         self._check_masked_lm()
         return self.logits(strip)["mlm_logits"].index_select(0, indices)
 
@@ -53,3 +52,10 @@ class SingleGraphEngine(ExportedEngine):
     def run_rows(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """Return all outputs of the exported model for its own inputs; see `model/padded.py`."""
         return self._session(inputs)
+
+
+def _fixed_depth_error() -> InputError:
+    return InputError(
+        "this export always applies all layers; for --exit and --depth, export the model with --exits, or "
+        "use the checkpoint"
+    )

@@ -59,12 +59,14 @@ class SteppedEngine(ExportedEngine):
         output = output_from_logits(self._head, self.logits(strip, depth))
         return ExitOutput(output, torch.full((count,), depth))
 
-    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+    def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
         self._check_masked_lm()
-        states = self._after_steps(strip, self._model.layers)
+        self._convergence.check(depth, partial(self._last_step_angle, strip))
+        depth = depth or self._model.layers
+        states = self._after_steps(strip, depth)
         rows = states.rows_of(states.rows.token_indices[indices])
-        return self._head_logits(self._model.layers, rows[None])["mlm_logits"][0]
+        return self._head_logits(depth, rows[None])["mlm_logits"][0]
 
     def logits(self, strip: Strip, depth: int | None = None) -> dict[str, Tensor]:
         """Return logits by name, those of tokens as [tokens, ...], those of sequences as [sequences, ...]."""

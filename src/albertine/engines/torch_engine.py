@@ -74,10 +74,12 @@ class TorchEngine:
         with torch.no_grad():
             return self.model.encoder.hidden_at(strip.to(self.device), indices.to(self.device))
 
-    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+    def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
+        strip = strip.to(self.device)
+        self._convergence.check(depth, partial(last_step_angle, self.model, strip))
         with torch.no_grad():
-            return self.model.masked_lm_logits(strip.to(self.device), indices.to(self.device))
+            return self.model.masked_lm_logits(strip, indices.to(self.device), depth=depth)
 
 
 def prepare_torch_engine(model: Model, device: str, precision: str) -> TorchEngine:

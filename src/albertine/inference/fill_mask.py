@@ -116,15 +116,24 @@ class FillMaskPipeline:
             for scores, token_ids in zip(top.values.tolist(), top.indices.tolist(), strict=True)
         ]
 
-    def score(self, texts: Sequence[str], *, method: ScoringMethod = "word-l2r") -> list[TextScore]:
+    def scorer_at(self, depth: int | None) -> PseudoLikelihoodScorer:
+        """Return a scorer that takes a number of steps of depth; None for those of the model."""
+        if depth is None:
+            return self.scorer
+        return PseudoLikelihoodScorer(self.engine, self.tokenizer, depth)
+
+    def score(
+        self, texts: Sequence[str], *, method: ScoringMethod = "word-l2r", depth: int | None = None
+    ) -> list[TextScore]:
         """Return the pseudo-log-likelihoods of texts, in order; see `pseudo_likelihood`.
 
         Args:
             texts: the texts.
             method: tokens that are masked with the predicted one: "word-l2r" for those after it in the same
                 word, "token" for none.
+            depth: number of steps of depth; None for those of the model.
         """
-        return self.scorer.score(texts, method)
+        return self.scorer_at(depth).score(texts, method)
 
     @property
     def has_pair_head(self) -> bool:

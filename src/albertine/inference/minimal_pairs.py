@@ -102,7 +102,7 @@ def evaluate_minimal_pairs(
         pipeline = fill_mask_pipeline(
             source, device=settings.device, precision=precision, engine=settings.engine
         )
-        results += score_minimal_pairs(pipeline.scorer, settings, str(source))
+        results += score_minimal_pairs(pipeline.scorer_at(settings.depth), settings, str(source))
     return results
 
 

@@ -71,12 +71,13 @@ class PseudoLikelihoodScorer:
     Attributes:
         engine: runs the model.
         tokenizer: tokenizer of the model.
+        depth: number of steps of depth; None for those of the model.
         max_length: maximum tokens of a text, with [CLS] and [SEP].
         cache: scores of the texts that were used last.
     """
 
-    def __init__(self, engine: Engine, tokenizer: Tokenizer):
-        self.engine, self.tokenizer = engine, tokenizer
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, depth: int | None = None):
+        self.engine, self.tokenizer, self.depth = engine, tokenizer, depth
         self.cache = ScoreCache(_MAX_CACHED_TOKENS)
         self.max_length = engine.model_settings.max_length
         self._builder = SequenceBuilder(tokenizer, self.max_length)
@@ -167,7 +168,7 @@ class PseudoLikelihoodScorer:
         max_copies = max(1, _MAX_LOGITS // self.engine.model_settings.vocab_size)
         values = np.empty(copies.num_targets, np.float32)
         for batch in copies.batches(self.engine.micro_batch_tokens, max_copies):
-            logits = self.engine.masked_lm_logits(batch.strip, batch.mask_indices)
+            logits = self.engine.masked_lm_logits(batch.strip, batch.mask_indices, depth=self.depth)
             # Some checkpoints round the vocabulary size up; the additional logits belong to no token.
             logits = logits[:, :vocab_size].float()
             rows, labels = batch.rows.to(logits.device), batch.labels.to(logits.device)

@@ -144,6 +144,7 @@ class ScoreSettings(Settings):
         "What to mask when a token is predicted: word-l2r, this token and those after it in the same word; "
         "token, this token alone, which overrates words of many tokens.",
     )
+    depth: int | None = setting(None, PRETRAINED_DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
     tokens: bool = setting(False, "Also write the log-probability of each token, as JSON lines.")
     on_error: Literal["stop", "skip"] = setting(
         "stop",

@@ -21,10 +21,8 @@ from albertine.tasks.registry import MINIMAL_PAIR_TASKS, is_minimal_pair_task
 def show_evaluation(models: Sequence[str], settings: EvaluateSettings, *, as_json: bool) -> None:
     """Evaluate models on their tasks or on minimal pairs, and print the results."""
     if is_minimal_pair_task(settings.task):
-        if settings.exit_rule is not None or settings.exits is not None:
-            raise InputError(
-                f"--exit, --exits and --depth are for fine-tuned models, not for --task {settings.task}"
-            )
+        if settings.exit is not None or settings.exits is not None:
+            raise InputError(f"--exit and --exits are for fine-tuned models, not for --task {settings.task}")
         show_minimal_pairs(evaluate_minimal_pairs(models, settings), as_json=as_json)
         return
     option = next((name for name in ("method", "pairs") if name in settings.explicit_keys), None)

@@ -104,7 +104,7 @@ class Encoder(nn.Module):
         weight, bias = self.last_norm.weight.to(hidden.dtype), self.last_norm.bias.to(hidden.dtype)
         return functional.layer_norm(hidden, hidden.shape[-1:], weight, bias, self.last_norm.eps)
 
-    def hidden_at(self, strip: Strip, indices: Tensor) -> Tensor:
+    def hidden_at(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the hidden state of one token of each sequence, [sequences, hidden].
 
         The values are those of `forward`. In the last layer, only the chosen tokens have an output, and the
@@ -113,12 +113,13 @@ class Encoder(nn.Module):
         Args:
             strip: the sequences, none of them empty.
             indices: index in the strip of one token of each sequence, in order, [sequences].
+            depth: number of layers to apply, by default all; see `depth_plan`.
         """
         if self.settings.depth_rule != "fixed":  # no layer is the last one: outputs are of several
-            return self.forward(strip, indices)
+            return self.forward(strip, indices, depth=depth)
         layout, options = self.layout(strip), self.compute_options
-        plan = depth_plan(self.settings)
-        *_, hidden = islice(self._sorted_hidden_states(strip, layout, None), len(plan))
+        plan = depth_plan(self.settings, depth)
+        *_, hidden = islice(self._sorted_hidden_states(strip, layout, depth), len(plan))
         hidden = self._with_signal(hidden, len(plan) - 1)
         rows, order = layout.rows(indices).sort()  # sorted rows have the order of the sorted sequences
         attend = self._one_query_attention(strip, layout, rows)

@@ -149,7 +149,7 @@ class Model(nn.Module):
         for head in self.exit_heads:
             head.load_state_dict(self.head.state_dict())
 
-    def masked_lm_logits(self, strip: Strip, indices: Tensor) -> Tensor:
+    def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab].
 
         This is faster than `forward`, which computes the last layer and the logits of all tokens.
@@ -157,13 +157,15 @@ class Model(nn.Module):
         Args:
             strip: the sequences, none of them empty.
             indices: index in the strip of one token of each sequence, in order, [sequences].
+            depth: number of steps of depth, by default all.
         """
-        head = self.head.masked if isinstance(self.head, PretrainingHead) else self.head
+        head = self.head if depth is None else self.head_at(depth)
+        head = head.masked if isinstance(head, PretrainingHead) else head
         if not isinstance(head, MaskedLMHead):
             raise InputError(
                 f"the head is {self.head_settings.kind}; only a pre-trained model has a masked LM"
             )
-        return head.token_logits(self.encoder.hidden_at(strip, indices))
+        return head.token_logits(self.encoder.hidden_at(strip, indices, depth=depth))
 
 
 def make_head(settings: ModelSettings, head: HeadSettings, token_embedding: nn.Embedding) -> Head:
