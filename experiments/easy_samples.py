@@ -1,4 +1,4 @@
-"""Samples of frequent words: of two samples, the one whose tokens are more frequent.
+"""Samples of frequent words: of each two samples, the one with the more frequent tokens is taken.
 
 With a share of one, this filters the text: half of the samples, those of rarer words, are never read.
 With a share that falls, it orders the text: easy samples first.
@@ -17,7 +17,7 @@ from experiments.copied_pairs import CopiedPairsDataset
 class EasySamplesDataset(CopiedPairsDataset):
     """A dataset in which some samples are the easier one of two.
 
-    Sample `i` is sample `2i` or `2i + 1` of all samples, so an epoch draws from two of them.
+    Sample `i` is sample `2i` or `2i + 1` of the corpus, so one epoch chooses from two of the corpus.
     """
 
     def __init__(

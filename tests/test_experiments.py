@@ -5,8 +5,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from experiments.easy_samples import EasySamplesDataset
 from experiments.network import VariantModel
 from experiments.save import published_modules
 from experiments.screen import screen
@@ -16,8 +18,11 @@ from experiments.variation import Variation
 
 import albertine
 from albertine.corpus.corpus import Corpus
+from albertine.corpus.dataset import PretrainDataset, PretrainSample
+from albertine.corpus.settings import ObjectiveSettings
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
+from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import HeadSettings, ModelSettings
 from tests.model.model_fixtures import random_strip
 
@@ -83,6 +88,21 @@ def test_every_variation_trains(changes: dict[str, Any], corpus: Corpus, tmp_pat
     assert out.read_text().count("mask_loss") == 1
 
 
+def test_easy_samples_are_those_of_more_frequent_tokens(corpus: Corpus) -> None:
+    frequencies = TokenFrequencies.from_corpus(corpus).log_probabilities
+    objective, indices = ObjectiveSettings(max_length=32), np.arange(20)
+
+    def difficulty(samples: list[PretrainSample]) -> list[float]:
+        return [float(frequencies[sample.original_tokens()].mean()) for sample in samples]
+
+    first, second = (
+        difficulty(PretrainDataset(corpus, objective).draw(2 * indices + offset)) for offset in (0, 1)
+    )
+    for share, expected in ((0.0, first), (1.0, list(map(max, first, second)))):
+        dataset = EasySamplesDataset(corpus, objective, 0.0, share, frequencies)
+        assert difficulty(dataset.draw(indices)) == expected
+
+
 @pytest.mark.slow
 def test_saved_model_opens(corpus: Corpus, tmp_path: Path) -> None:
     screen(
@@ -95,7 +115,8 @@ def test_series_has_only_known_options() -> None:
     runs = dict(read_series(SERIES))
     known = {f"--{field.name.replace('_', '-')}" for field in fields(Variation)}
     for options in runs.values():
-        assert {word for word in options if word.startswith("--")} <= known
+        named = {word.replace("--no-", "--") for word in options if word.startswith("--")}
+        assert named <= known
     assert runs["fast"] == [*runs["depth"], "--masked", "0.3"]
 
 

@@ -59,6 +59,12 @@ def arguments(tokenizer: Path, tmp_path: Path) -> list[str]:
     return ["bench", "exits", str(tmp_path / "start"), "--out", str(tmp_path / "bench"), *named]
 
 
+def num_curves(picture: Path) -> int:
+    """Return the number of lines and groups of points in a picture, those of the legend included."""
+    ids = [one.get("id", "") for one in ElementTree.parse(picture).getroot().iter()]
+    return sum(one.startswith(("line2d_", "LineCollection_")) for one in ids)
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_the_picture_has_what_was_measured(seeds: int, tmp_path: Path) -> None:
     infinite = math.inf if seeds == 1 else 0.01
@@ -78,8 +84,13 @@ def test_the_picture_has_what_was_measured(seeds: int, tmp_path: Path) -> None:
     gain = PairedDifference(0.0, -infinite, infinite, 0.0, seeds)
     result = ExitBenchResult("sst-2", seeds, 100, 32, 4, "--exit patience:1", points, by_depth, gain)
     draw_exit_bench(result, tmp_path / "curve.svg")
-    picture = ElementTree.parse(tmp_path / "curve.svg").getroot()
-    assert len([one for one in picture.iter() if one.get("id", "").startswith("axes_")]) == 2
+    assert num_curves(tmp_path / "curve.svg") > 8
+    everything = num_curves(tmp_path / "curve.svg")
+    draw_exit_bench(replace(result, score_by_depth={}), tmp_path / "curve.svg")
+    assert num_curves(tmp_path / "curve.svg") < everything
+    without_padded = tuple(replace(one, padded_time=None) for one in points)
+    draw_exit_bench(replace(result, points=without_padded), tmp_path / "curve.svg")
+    assert num_curves(tmp_path / "curve.svg") < everything
     draw_exit_bench(replace(result, points=points[:1]), tmp_path / "curve.svg")
 
 

@@ -37,7 +37,7 @@ def test_tasks_may_be_directly_in_the_folder(tasks: Path) -> None:
     assert sources.missing == {
         "BLiMP": "folder blimp with .jsonl files",
         "XQuAD": "xquad.en.json",
-        "QQP": "QQP/train.tsv or qqp.train.jsonl",
+        "QQP": "QQP/train.tsv and dev.tsv, or qqp.train.jsonl and qqp.valid.jsonl",
     }
 
 
@@ -88,7 +88,7 @@ def test_data_without_valid_rows_is_refused(tmp_path: Path) -> None:
     rows = [{"premise": "a", "hypothesis": "b", "label": 9}]
     for name in ("train", "valid"):
         write_jsonl(tmp_path / f"mnli.{name}.jsonl", rows)
-    with pytest.raises(InputError, match=r"mnli\.train\.jsonl: no labeled examples of mnli"):
+    with pytest.raises(InputError, match=r"mnli\.train\.jsonl: too few labeled examples of mnli"):
         copy_examples(find_sources(tmp_path).tasks["mnli"], tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 

@@ -14,6 +14,7 @@ from albertine.study.page import _arm_settings
 from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names
 from albertine.study.settings import ScaleName, StudySettings
 from albertine.study.study import claim_runs, plan_studies
+from tests.study.test_real_tasks import COLUMNS, write_tasks
 
 CLAIM = """
 claim = "Order is better."
@@ -34,14 +35,14 @@ def test_scales_of_the_command_are_those_of_the_file() -> None:
     assert get_args(ScaleName) == scale_names()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", scale_names())
 @pytest.mark.parametrize("name", claim_names())
 def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) -> None:
     claim = find_claim(name)
     assert claim.expectations or claim.recurrence
     (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
-    settings = StudySettings(scale=scale, text=str(tmp_path / "text.txt"))  # type: ignore[arg-type]
+    data = write_tasks(tmp_path / "data", *COLUMNS)
+    settings = StudySettings(scale=scale, text=str(tmp_path / "text.txt"), data=data)  # type: ignore[arg-type]
     if claim.only_scales and scale not in claim.only_scales:
         with pytest.raises(
             InputError,

@@ -1,6 +1,7 @@
 """Tests of studies that fine-tune on the user's tasks."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,17 @@ import pytest
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
+from albertine.finetune.paper_defaults import scaled_learning_rate, task_defaults
+from albertine.inference.settings import EnsembleSettings, EvaluateSettings
 from albertine.study.catalog import claims_for, find_claim
 from albertine.study.settings import StudySettings
 from albertine.study.study import repeat_command
-from albertine.study.task_examples import find_copies
-from tests.task_fixtures import write_jsonl
+from albertine.study.task_examples import ExampleSettings, find_copies
+from albertine.study.tasks import _settings
+from albertine.tasks.task_sources import TASKS_WITH_SOURCES
+from tests.task_fixtures import world, write_jsonl
+
+__all__ = ["world"]
 
 CLAIM = """
 claim = "Three models are better than one."
@@ -46,6 +53,8 @@ COLUMNS = {
     "qqp": ("question1", "question2"),
     "sst2": ("sentence",),
     "rte": ("sentence1", "sentence2"),
+    "mrpc": ("sentence1", "sentence2"),
+    "stsb": ("sentence1", "sentence2"),
 }
 
 
@@ -81,9 +90,11 @@ def test_models_are_chosen_and_scored_on_different_examples(
     printed = capsys.readouterr().out
     (report,) = json.loads(printed)
     assert all(0 <= arm["values"]["average"][0] <= 100 for arm in report["arms"])
-    (copies,) = (tmp_path / "studies" / "data").glob("tasks-*")
-    assert {folder.name for folder in copies.iterdir()} == {"mnli", "qqp", "sst-2"}
-    train, choices, dev = (texts(copies / "mnli" / f"{name}.jsonl") for name in ("train", "choices", "dev"))
+    copies = {
+        folder.name.rpartition("-")[0]: folder for folder in (tmp_path / "studies/data/tasks").iterdir()
+    }
+    assert copies.keys() == {"mnli", "qqp", "sst-2"}
+    train, choices, dev = (texts(copies["mnli"] / f"{name}.jsonl") for name in ("train", "choices", "dev"))
     assert (len(train), len(choices), len(dev)) == (18, 2, 8)
     assert not train & choices
     assert not (train | choices) & dev
@@ -93,31 +104,115 @@ def test_models_are_chosen_and_scored_on_different_examples(
     assert run_command(app, _words(tmp_path, text, other)) == 0
     (run,) = (tmp_path / "studies" / "runs").iterdir()  # the pre-training is shared, the scores are not
     assert len(list((run / "results").glob("mnli-*.json"))) == 4
-    assert len(list((tmp_path / "studies" / "claims").glob("three.evening.*.html"))) == 2
+    pages = list((tmp_path / "studies" / "claims").glob("three.evening.*.html"))
+    assert len(pages) == 2
+    assert any(f"Tasks from {data}" in page.read_text() for page in pages)
+    assert "mnli 18, 2 and 8" in pages[0].read_text()
+    assert f"{text}, {other}" in (tmp_path / "studies" / "index.html").read_text()
 
 
 def test_a_task_that_is_not_there_is_named(tmp_path: Path) -> None:
     data = write_tasks(tmp_path / "data", "rte")
-    with pytest.raises(
-        InputError, match=r"has no mrpc \(MRPC/train\.tsv or mrpc\.train\.jsonl\); put it there"
-    ):
+    message = (
+        r"has no mrpc \(MRPC/train\.tsv and dev\.tsv, or mrpc\.train\.jsonl and mrpc\.valid\.jsonl\); put"
+    )
+    with pytest.raises(InputError, match=message):
         find_copies(tmp_path, data, ["rte", "mrpc"], (10, 10))
+    (data / "rte.valid.jsonl").unlink()
+    with pytest.raises(InputError, match="has no rte"):
+        find_copies(tmp_path, data, ["rte"], (10, 10))
     with pytest.raises(InputError, match="--data nowhere: no such folder"):
         find_copies(tmp_path, Path("nowhere"), ["rte"], (10, 10))
 
 
-def test_changed_data_has_other_copies(tmp_path: Path) -> None:
-    data = write_tasks(tmp_path / "data", "rte")
-    keys = {find_copies(tmp_path, data, ["rte"], counts).key for counts in ((10, 10), (10, 20))}
+def test_copies_depend_on_the_content_of_their_task_alone(tmp_path: Path) -> None:
+    data = write_tasks(tmp_path / "data", "rte", "mrpc")
+
+    def folder(folder: Path, tasks: list[str], counts: tuple[int, int] = (20, 10)) -> Path:
+        return find_copies(tmp_path, folder, tasks, counts).folders["rte"]
+
+    first = folder(data, ["rte"])
+    (data / "rte.train.jsonl").touch()
+    moved = write_tasks(tmp_path / "moved", "rte")
+    assert first == folder(data, ["rte", "mrpc"]) == folder(moved, ["rte"])
+    assert first != folder(data, ["rte"], (20, 11))
     with (data / "rte.valid.jsonl").open("a") as file:
         file.write("\n")
-    assert len({*keys, find_copies(tmp_path, data, ["rte"], (10, 10)).key}) == 3
+    assert first != folder(data, ["rte"])
+
+
+def test_examples_that_choose_a_model_do_not_score_it(tmp_path: Path) -> None:
+    copies = find_copies(tmp_path, write_tasks(tmp_path / "data", "rte"), ["rte"], (20, 10))
+    with_choice, without = (copies.settings("rte", with_choice=choice) for choice in (True, False))
+    files = [with_choice.training["data"], with_choice.training["dev"], with_choice.score.data]
+    assert [Path(str(file)).name for file in files] == ["train.jsonl", "choices.jsonl", "dev.jsonl"]
+    assert with_choice.choice.data == with_choice.training["dev"]
+    assert without.training["dev"] == without.score.data == with_choice.score.data
+    assert with_choice.score.text_pair == "text_pair"
+
+
+@pytest.mark.parametrize("task", TASKS_WITH_SOURCES)
+def test_official_files_of_every_task_are_copied(task: str, world: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    if task == "squad-1.1":
+        data.mkdir()
+        shutil.copyfile(world / "squad" / "train-v1.1.json", data / "xquad.en.json")
+    else:
+        shutil.copytree(world / "glue", data / "glue")
+    if not (data / "glue" / "WNLI").exists() and task == "wnli":
+        pytest.skip("the little world has no WNLI")
+    copies = find_copies(tmp_path / "store", data, [task], (20, 10))
+    copies.write()
+    parts = {file.name: len(file.read_text().splitlines()) for file in copies.folders[task].iterdir()}
+    assert parts["train.jsonl"] >= 8
+    assert 1 <= parts["choices.jsonl"] <= 4
+    assert 1 <= parts["dev.jsonl"] <= 10
+    assert f"{task} {parts['train.jsonl']}, {parts['choices.jsonl']} and {parts['dev.jsonl']}" in copies.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"sentence1": "a", "sentence2": "b", "label": 0}] * 30, "all examples have the same text"),
+        ([{"sentence1": str(n), "sentence2": "b", "label": 0} for n in range(30)], "have the same label"),
+        ([{"sentence1": str(n), "label": n % 2} for n in range(30)], "no column sentence2"),
+        ([{"sentence1": "a", "sentence2": "b", "label": 7}] * 30, "too few labeled examples of rte"),
+    ],
+)
+def test_unusable_examples_are_one_line_about_the_folder(
+    rows: list[dict[str, Any]], message: str, tmp_path: Path
+) -> None:
+    for part in ("train", "valid"):
+        write_jsonl(tmp_path / f"rte.{part}.jsonl", rows)
+    copies = find_copies(tmp_path / "store", tmp_path, ["rte"], (30, 10))
+    with pytest.raises(InputError, match=message) as error:
+        copies.write()
+    assert str(error.value).startswith(f"--data {tmp_path}: rte: ")
+    assert "--dev" not in str(error.value)
+    assert not list((tmp_path / "store").rglob("*.jsonl"))
+
+
+def test_a_plan_that_changes_the_optimizer_has_its_rate() -> None:
+    examples = ExampleSettings({"data": "."}, EnsembleSettings(), EvaluateSettings(), are_real=True)
+
+    def rate(changes: dict[str, Any], factor: float = 1.0) -> float | None:
+        return _settings("rte", examples, 5, 0, 312, changes, rate=factor).train.lr
+
+    muon, adamw = rate({}), rate({"train": {"optimizer": "adamw"}})
+    assert muon is not None
+    assert adamw is not None
+    assert adamw == scaled_learning_rate(task_defaults("rte"), 312, 32, "adamw") < muon / 5
+    assert rate({}, 2.0) == 2 * muon
+    assert rate({"train": {"lr": 0.5}}) == 0.5
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"--data": None}, "--data is missing: a folder with mnli, qqp, sst-2"),
+        (
+            {"--data": None},
+            "--data is missing: a folder with mnli (MNLI/train.tsv and dev_matched.tsv, or mnli.train.jsonl",
+        ),
         ({"--data": "nowhere"}, "--data nowhere: no such folder"),
     ],
 )

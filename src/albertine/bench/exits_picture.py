@@ -26,8 +26,8 @@ def draw_exit_bench(result: ExitBenchResult, file: Path) -> None:
     _draw_settings(right, result.points, [100 * point.time.value for point in result.points])
     without = {depth: one.without_exits for depth, one in result.score_by_depth.items()}
     shallow = {depth: one.trained_at_depth for depth, one in result.score_by_depth.items()}
-    _draw_depths(left, without, "trained without exits", "--")
-    _draw_depths(left, shallow, "trained at this depth, without exits", ":")
+    _draw_depths(left, without, "trained without exits", "#a07818")
+    _draw_depths(left, shallow, "fewer layers, without exits", "#7a4f9a")
     padded = [
         (100 * point.padded_time, 100 * point.score)
         for point in result.points
@@ -68,12 +68,12 @@ def _draw_settings(axes: "Axes", points: Sequence[ExitBenchPoint], positions: Se
                 elinewidth=0.6,
                 label=title,
             )
-    axes.axhline(100 * points[0].score, color="#6b6b6b", linewidth=1, linestyle="--")
+    axes.axhline(100 * points[0].score, color="#6b6b6b", linewidth=1, linestyle=":")
 
 
-def _draw_depths(axes: "Axes", scores: dict[int, float | None], title: str, style: str) -> None:
-    """Draw scores by depth; where there is none, the line goes on to the next."""
+def _draw_depths(axes: "Axes", scores: dict[int, float | None], title: str, color: str) -> None:
+    """Draw scores by depth, those that there are."""
     known = [(depth, 100 * score) for depth, score in scores.items() if score is not None]
     if known:
         x, y = zip(*known, strict=True)
-        axes.plot(x, y, style, color="#8a8f99", marker="s", markersize=3, linewidth=1.2, label=title)
+        axes.plot(x, y, "--", color=color, marker="s", markersize=3, linewidth=1.2, label=title)

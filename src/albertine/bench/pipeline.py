@@ -1,12 +1,12 @@
 """`albertine bench pipeline`: text in and labels out, compared with the bare engine.
 
 A caller waits for more than the products of a network: for tokenization, packing and the labels. The peer is
-the same engine with token ids that are ready: an export gets padded batches of 32, in the order in which the
-texts arrive and sorted by length, as other programs run it; torch gets strips. The texts have as many tokens
-as the sentences of SST-2. Both sides are measured in turn.
+the same engine with token ids that are ready. A library that runs a graph of all layers gets padded batches
+of 32, in the order in which the texts arrive and sorted by length, as other programs run it; torch, and an
+export with exits, get strips. The texts have as many tokens as the sentences of SST-2. Both sides are
+measured in turn.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -14,12 +14,14 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import torch
 from rich.markup import escape
 from rich.table import Table
 
 from albertine import progress
 from albertine.bench.model import SST2_LENGTHS
 from albertine.bench.settings import PipelineBenchSettings
+from albertine.device import choose_device, synchronized_time
 from albertine.engines.engine import Engine
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.errors import InputError
@@ -58,9 +60,10 @@ def measure_pipeline(source: str, settings: PipelineBenchSettings) -> tuple[str,
     """Return the name of the engine, and the result of each workload."""
     model = load_finetuned(source, EngineOptions(settings.device, settings.precision, settings.engine))
     pipeline = Pipeline(model)
-    if not {"text"} == {one.name for one in pipeline.input_fields if one.required}:
+    if {one.name for one in pipeline.input_fields if one.required} != {"text"}:
         raise InputError(
-            f"{source}: of type {pipeline.type_name}; the benchmark needs a model of single texts"
+            f"{source}: of type {pipeline.type_name}; the benchmark needs a model of single texts, such as a "
+            "classifier"
         )
     words = _words(model.tokenizer)
     longest = min(128, pipeline.max_length)
@@ -68,7 +71,7 @@ def measure_pipeline(source: str, settings: PipelineBenchSettings) -> tuple[str,
     has_rows = isinstance(model.engine, SingleGraphEngine)
     arrival = "as they arrive" if has_rows else "in strips"
     workloads = {
-        "one text of 16 tokens": ([min(16, longest)], False),
+        f"one text of {min(16, longest)} tokens": ([min(16, longest)], False),
         f"8 texts of {longest} tokens": ([longest] * 8, False),
         f"{_SENTENCES} sentences, {arrival}": (sentences, False),
         **({f"{_SENTENCES} sentences, sorted": (sentences, True)} if has_rows else {}),
@@ -79,25 +82,30 @@ def measure_pipeline(source: str, settings: PipelineBenchSettings) -> tuple[str,
         ids = [model.tokenizer.encode_with_special_tokens(text)[0] for text in texts]
         run_engine = _bare_engine(model.engine, sorted(ids, key=len) if is_sorted else ids)
         runs = settings.runs * (10 if len(texts) == 1 else 1)
-        results.append(_measure(name, sum(map(len, ids)), partial(pipeline, texts), run_engine, runs))
+        sides = partial(pipeline, texts), run_engine
+        results.append(_measure(name, sum(map(len, ids)), sides, runs, choose_device(settings.device)))
     return model.engine.name, results
 
 
 def _measure(
-    name: str, tokens: int, run_pipeline: Callable[[], Any], run_engine: Callable[[], Any], runs: int
+    name: str,
+    tokens: int,
+    sides: tuple[Callable[[], Any], Callable[[], Any]],
+    runs: int,
+    device: torch.device,
 ) -> PipelineResult:
     """Measure both sides in turn; the first calls choose kernels for their shapes, and do not count."""
-    times = [(_seconds(run_pipeline), _seconds(run_engine)) for _ in range(runs + 1)][1:]
+    times = [tuple(_seconds(side, device) for side in sides) for _ in range(runs + 1)][1:]
     ours, bare = zip(*times, strict=True)
     return PipelineResult(
         name, tokens, median(ours), median(bare), median(engine / whole for whole, engine in times)
     )
 
 
-def _seconds(run: Callable[[], Any]) -> float:
-    started = time.perf_counter()
+def _seconds(run: Callable[[], Any], device: torch.device) -> float:
+    started = synchronized_time(device)
     run()
-    return time.perf_counter() - started
+    return synchronized_time(device) - started
 
 
 def _words(tokenizer: Tokenizer) -> list[tuple[str, int]]:

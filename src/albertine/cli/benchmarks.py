@@ -230,8 +230,8 @@ def bench_exits(
     from albertine.bench import exits, exits_picture, exits_table
 
     result = exits.measure_exit_bench(model, out, options.read_settings(ExitBenchSettings))
-    exits_picture.draw_exit_bench(result, out / exits_picture.PICTURE_FILE)
     exits_table.show_exits(result, as_json=json)
+    exits_picture.draw_exit_bench(result, out / exits_picture.PICTURE_FILE)
 
 
 @bench.command(name="corpus")

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from albertine.model.model import Model
-from albertine.pretrain.scores import SUM_COLUMNS, SampleSums, estimate_ratio, ratio_estimate
+from albertine.pretrain.scores import SUM_COLUMNS, SampleSums, ratio_of_sums, ratio_estimate
 from albertine.tasks.metrics.intervals import Estimate
 
 
@@ -37,13 +37,15 @@ class KeptGain:
     @property
     def text(self) -> str:
         """The comparison in a sentence."""
-        share, loss = self.share, f"whose loss on [MASK] is {self.original_loss.value:.3f}"
+        share = self.share
+        loss = f"the loss of {self.original} on [MASK] is {self.original_loss.value:.3f}"
         if math.isnan(share.value):
-            return f"nothing to keep of {self.original}, {loss}: no better than token frequencies"
+            return f"nothing to keep: {loss}, no better than token frequencies"
+        interval = "" if math.isnan(share.low) else f" ({100 * share.low:.1f} to {100 * share.high:.1f})"
         return (
-            f"{share.value:.1%} ({100 * share.low:.1f} to {100 * share.high:.1f}) of the gain over token "
-            f"frequencies is kept of {self.original}, {loss}; with {self.megabytes:.1f} MB of weights "
-            f"instead of {self.original_megabytes:.1f}, {self.share_per_byte:.2f} times as much per byte"
+            f"keeps {share.value:.1%}{interval} of the gain of {self.original} over token frequencies, with "
+            f"{self.megabytes:.1f} MB of weights instead of {self.original_megabytes:.1f}: "
+            f"{self.share_per_byte:.2f} times the gain per byte; {loss}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -68,6 +70,6 @@ def measure_kept_gain(
     sizes = [sum(4 * parameter.numel() for parameter in model.parameters()) / 1e6 for model in models]
     original_loss = ratio_estimate(sums[1], "mask_token_loss", "num_mask_tokens")
     share = (
-        estimate_ratio(gains[0], gains[1]) if gains[1].sum() > 0 else Estimate(math.nan, math.nan, math.nan)
+        ratio_of_sums(gains[0], gains[1]) if gains[1].sum() > 0 else Estimate(math.nan, math.nan, math.nan)
     )
     return KeptGain(name, original_loss, share, sizes[0], sizes[1])

@@ -93,10 +93,12 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
     model = _load(checkpoint, corpus, settings)
     original = None if settings.original is None else _load(settings.original, corpus, settings)
     depth_plan(model.settings, settings.depth)  # raises if the model cannot be so deep
-    longest = min(one.settings.max_length for one in (model, original or model))
+    longest, name = model.settings.max_length, "the model"
+    if original is not None and original.settings.max_length < longest:
+        longest, name = original.settings.max_length, str(settings.original)
     max_length = settings.max_length or min(512, longest)
     if max_length > longest:
-        raise InputError(f"--max-length {max_length}: the model takes {longest} tokens")
+        raise InputError(f"--max-length {max_length}: {name} takes {longest} tokens")
     objective = ObjectiveSettings("sop", max_length, seed=settings.seed)
     sop = _evaluate_samples(model, corpus, objective, settings)
     nsp = sop[:0]

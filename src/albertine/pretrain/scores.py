@@ -63,10 +63,10 @@ def _batch_sums(model: Any, batch: Batch, mask_id: int, depth: int | None) -> Te
 def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) -> Estimate:
     """Return the ratio of the sums of two columns; without a denominator, the mean of `numerator`."""
     counts = np.ones(len(sums)) if denominator is None else sums[:, SUM_COLUMNS.index(denominator)]
-    return estimate_ratio(sums[:, SUM_COLUMNS.index(numerator)], counts)
+    return ratio_of_sums(sums[:, SUM_COLUMNS.index(numerator)], counts)
 
 
-def estimate_ratio(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Estimate:
+def ratio_of_sums(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Estimate:
     """Return the ratio of the sums of two numbers of each sample, with its 95% interval."""
     if not len(values) or not counts.sum():
         return Estimate(math.nan, math.nan, math.nan)

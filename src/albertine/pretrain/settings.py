@@ -98,5 +98,8 @@ class ProbeSettings(Settings):
     seed: int = setting(0, "Random seed of the samples.", minimum=0)
     depth: int | None = setting(None, PRETRAINED_DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
     original: str | None = setting(
-        None, "A larger model from which this one was made: how much of its gain is kept, and per byte."
+        None,
+        "A larger model from which this one was made: the probe says how much of its gain over token "
+        "frequencies this model keeps, and how much that is per byte. Both get samples that the shorter "
+        "one takes, and --depth is for this model only.",
     )

@@ -2,7 +2,7 @@
 
 STORE/data/HASH/world/       stories and tasks (only of the little world)
 STORE/data/HASH/test-world/  the same tasks about other stories (only for claims with a fine-tuning plan)
-STORE/data/tasks-HASH/       copies of real tasks (only where the text is the user's); see `task_examples`
+STORE/data/tasks/            copies of real tasks (only where the text is the user's); see `task_examples`
 STORE/data/HASH/tokenizer/
 STORE/data/HASH/corpus/
 """
@@ -19,7 +19,13 @@ from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.study.protocol import Protocol
 from albertine.study.settings import StudySettings
-from albertine.study.task_examples import CopiedExamples, TaskExamples, WorldExamples, find_copies
+from albertine.study.task_examples import (
+    CopiedExamples,
+    TaskExamples,
+    WorldExamples,
+    find_copies,
+    layouts_text,
+)
 from albertine.study.tasks import STUDY_TASKS
 from albertine.text.settings import TokenizerSettings
 from albertine.text.sources import find_sources
@@ -130,7 +136,7 @@ def find_data(
     if is_own and text is None:
         raise InputError(f"--text is missing; the scale is for {protocol.purpose.partition(': ')[2]}")
     if is_own and tasks and settings.data is None:
-        raise InputError(f"--data is missing: a folder with {', '.join(tasks)}")
+        raise InputError(f"--data is missing: a folder with {layouts_text(tasks)}")
     own_text = text if is_own or not protocol.tasks else None
     content: dict[str, object]
     if own_text is None:

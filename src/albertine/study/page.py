@@ -30,13 +30,14 @@ _DIFFERENCES_TITLE = (
 _MAX_CURVES = 16  # more have no room for their names
 
 
-def claim_page(report: ClaimReport, text: str, command: str) -> Page:
+def claim_page(report: ClaimReport, text: str, command: str, real_tasks: str = "") -> Page:
     """Return the page of a report.
 
     Args:
         report: the report.
         text: what text the runs have seen.
         command: the command that repeats the study.
+        real_tasks: how many examples the real tasks have; empty if there are none.
     """
     claim = report.claim
     sections = [
@@ -49,7 +50,7 @@ def claim_page(report: ClaimReport, text: str, command: str) -> Page:
         *([Section("Verdict", _verdict_blocks(report))] if report.verdicts else []),
         Section("Layer by layer", _layer_blocks(report)),
         Section("Learning curves", _curve_blocks(report)),
-        Section("Protocol", _protocol_blocks(report, text, command)),
+        Section("Protocol", _protocol_blocks(report, text, command, real_tasks)),
     ]
     return Page(claim.claim, outcome_sentence(report), _key_figures(report), sections)
 
@@ -238,13 +239,15 @@ def _mean_point(points: Sequence[CurvePoint]) -> CurvePoint:
     return fmean(x for x, _ in points), fmean(y for _, y in points)
 
 
-def _protocol_blocks(report: ClaimReport, text: str, command: str) -> list[str]:
+def _protocol_blocks(report: ClaimReport, text: str, command: str, real_tasks: str) -> list[str]:
     protocol = report.protocol
     facts = [
         f"Scale {report.scale}: {protocol.purpose}. The text: {text}, with a vocabulary of "
         f"{protocol.vocab_size:,} tokens. At most {protocol.probe_tokens:,} held-out tokens per evaluation.",
     ]
-    if protocol.tasks:
+    if real_tasks:
+        facts.append(f"{real_tasks} Fine-tuning takes {protocol.finetune_steps:,} steps.")
+    elif protocol.tasks:
         facts.append(
             f"Tasks: {', '.join(protocol.tasks)}, {protocol.examples:,} training examples of each, "
             f"{protocol.finetune_steps} steps; {protocol.dev_examples:,} examples for the score at the end."

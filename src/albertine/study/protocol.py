@@ -31,6 +31,7 @@ _BOUNDS = {
 # Of the stories a tenth is held out, and next-sentence prediction needs two documents.
 _WORLD_MINIMUMS = {"stories": 20, "dev_examples": 1}
 _TASK_MINIMUMS = {"examples": 2, "finetune_steps": 1}  # STS-B needs two different numbers
+_REAL_TASK_MINIMUMS = {"examples": 20, "dev_examples": 2}  # a tenth is for choices
 # Set by the study itself, or no part of the hash of a run.
 _OWN_SETTINGS = {
     "corpus", "init_from", "device", "workers", "objective.seed", "train.seed", "train.evaluate_every",
@@ -125,6 +126,7 @@ def _check_numbers(claim: Claim, scale: str, protocol: Protocol) -> None:
     minimums = {
         **(_WORLD_MINIMUMS if protocol.text == "world" else {}),
         **(_TASK_MINIMUMS if protocol.tasks else {}),
+        **(_REAL_TASK_MINIMUMS if protocol.tasks and protocol.text == "own" else {}),
     }
     for name, (lowest, maximum) in _BOUNDS.items():
         value, minimum = getattr(protocol, name), minimums.get(name, lowest)
@@ -135,7 +137,7 @@ def _check_numbers(claim: Claim, scale: str, protocol: Protocol) -> None:
 
 def _check_tasks(claim: Claim, protocol: Protocol) -> None:
     """Raise `InputError` if tasks and measures do not fit each other."""
-    for task in protocol.tasks:
+    for task in tasks_to_finetune(claim, protocol):
         if task not in STUDY_TASKS:
             raise InputError(f"{claim.label}: tasks: {task}: known: {', '.join(STUDY_TASKS)}")
         if protocol.text == "own" and task not in TASKS_WITH_SOURCES:

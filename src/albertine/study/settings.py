@@ -19,8 +19,8 @@ class StudySettings(Settings):
     )
     text: str | None = setting(
         None,
-        "Text of the study: a file, folder or glob. Without it, the scales smoke and minutes use the "
-        "little world, and claims with tasks always do.",
+        "Text of the study: a file, folder or glob. At the scales smoke and minutes, claims with tasks "
+        "always use the little world, and others without it.",
     )
     data: Path | None = setting(
         None,

@@ -114,7 +114,11 @@ def run_studies(
     reports = []
     with mirrored_studies(out) as folder, _study_folder(folder):
         read_summaries(folder)  # a damaged report of another claim is refused before the training
-        for one in claim_runs(claims, folder, settings):
+        planned = claim_runs(claims, folder, settings)
+        for one in planned:  # data that cannot be read is refused before the training, too
+            if one.data.copies is not None:
+                one.data.copies.write()
+        for one in planned:
             reports.append(_test(one, executor))
             _write(reports[-1], one, folder, repeat_command(one.claim, one.settings, out))
             summary_page(read_summaries(folder)).write(folder / INDEX_FILE)
@@ -143,6 +147,8 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
         data = find_data(out.resolve(), protocol, settings, tasks_to_finetune(claim, protocol))
         if settings.text is not None and data.text is None:
             progress.print_message(f"{claim.name}: its tasks are about the little world; --text is not used")
+        if settings.data is not None and data.copies is None:
+            progress.print_message(f"{claim.name}: has no real tasks at this scale; --data is not used")
         at_scale = claim_at(claim, settings.scale, has_tasks=bool(protocol.tasks))
         planned.append(ClaimRuns(at_scale, settings, protocol, data, claim_version(claim, settings.scale)))
     return planned
@@ -178,14 +184,18 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path, command: str) -> None
     folder, name = out / CLAIMS_FOLDER, f"{report.claim.name}.{report.scale}"
     if one.data.text is not None:
         name += f".{one.data.folder.name[:6]}"
-    if one.data.copies is not None:
-        name += f".{one.data.copies.key[:6]}"
+    copies = one.data.copies
+    if copies is not None:
+        name += f".{copies.key(sorted(copies.folders))[:6]}"
     folder.mkdir(exist_ok=True)
-    content = {**report.to_json(), "version": one.version, "text": one.data.text, "page": f"{name}.html"}
+    data = None if copies is None else str(copies.data)
+    content = {**report.to_json(), "version": one.version, "text": one.data.text, "data": data}
+    content["page"] = f"{name}.html"
     with atomic_file(folder / f"{name}.json") as partial_file:
         partial_file.write_text(progress.json_text(content, indent=2) + "\n", encoding="utf-8")
     text = one.data.text or "stories of the little world"
-    claim_page(report, text, command).write(folder / f"{name}.html")
+    tasks = "" if copies is None else copies.text
+    claim_page(report, text, command, tasks).write(folder / f"{name}.html")
 
 
 def repeat_command(claim: Claim, settings: StudySettings, out: Path) -> str:

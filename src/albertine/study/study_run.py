@@ -140,7 +140,7 @@ class StudyRun:
     @property
     def _plan_folder(self) -> Path:
         assert self.finetuning is not None
-        key = self.data.examples.key
+        key = self.data.examples.key(self.protocol.tasks)
         return self._tasks_folder / (f"{self.finetuning.hash}-{key}" if key else self.finetuning.hash)
 
     @property
@@ -195,7 +195,8 @@ class StudyRun:
     def _task_part(self, task: str) -> RunPart:
         protocol = self.protocol
         name = f"{task}-{protocol.finetune_steps}-{protocol.examples}-{protocol.dev_examples}"
-        if key := self.data.examples.key:
+        start = None if self.finetuning is None else self.finetuning.start
+        if key := self.data.examples.key([task, *([start] if start else [])]):
             name += f"-{key}"
         if self.finetuning is not None:
             name += f"-{self.finetuning.hash}"

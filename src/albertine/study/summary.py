@@ -32,6 +32,7 @@ class ReportSummary:
         verdicts: the verdicts.
         version: checksum of the claim that was tested.
         text: the user's text; None for the little world.
+        data: the folder of real tasks; None without such tasks.
         page: name of the page.
         recurrence: the fits of the recurrence exponent, if there are any.
     """
@@ -49,6 +50,12 @@ class ReportSummary:
     text: str | None
     page: str
     recurrence: dict[str, Any] | None = None
+    data: str | None = None
+
+    @property
+    def content(self) -> str:
+        """The text, and the folder of real tasks if there are any."""
+        return ", ".join((self.text or "little world", *([self.data] if self.data else [])))
 
 
 def read_summaries(out: Path) -> list[ReportSummary]:
@@ -82,7 +89,7 @@ def _verdict_text(summaries: list[ReportSummary], name: str, claim: Claim | None
     texts = []
     for one in summaries:
         if one.claim == name:
-            details = [one.scale, f"{one.seeds} seeds", *([one.text] if one.text else [])]
+            details = [one.scale, f"{one.seeds} seeds", *([one.content] if one.text else [])]
             if claim is not None and claim_version(claim, one.scale) != one.version:
                 details.append("of another version of the claim")
             texts.append(f"{one.outcome} ({', '.join(details)})")
@@ -101,13 +108,13 @@ def summary_page(summaries: list[ReportSummary]) -> Page:
             one.scale,
             str(one.seeds),
             one.outcome,
-            one.text or "little world",
+            one.content,
             one.source,
             one.sentence,
         )
         for one in summaries
     ]
-    header = ("claim", "scale", "seeds", "verdict", "text", "source", "sentence")
+    header = ("claim", "scale", "seeds", "verdict", "text and tasks", "source", "sentence")
     links = [f"{CLAIMS_FOLDER}/{one.page}" for one in summaries]
     table = html_table(header, rows, wrap_last_column=True, links=links)
     return Page(

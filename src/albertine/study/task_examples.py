@@ -1,8 +1,11 @@
 """Where the examples of a study's tasks are: in little worlds, or in copies of the user's data.
 
-STORE/data/tasks-HASH/TASK/train.jsonl      for training
-STORE/data/tasks-HASH/TASK/choices.jsonl    a tenth of the training part, to choose rates and ensembles
-STORE/data/tasks-HASH/TASK/dev.jsonl        for the score: the dev part of the task
+STORE/data/tasks/TASK-HASH/train.jsonl      for training
+STORE/data/tasks/TASK-HASH/choices.jsonl    a tenth of the training part, to choose rates and ensembles
+STORE/data/tasks/TASK-HASH/dev.jsonl        for the score: the dev part of the task
+
+The hash covers the content of the user's files and the numbers of examples, so that studies share copies
+and scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +14,11 @@ from pathlib import Path
 from typing import Protocol
 
 from albertine.atomic import atomic_folder
-from albertine.checksums import json_checksum
+from albertine.checksums import file_checksum, json_checksum
 from albertine.errors import InputError
 from albertine.finetune.held_out_examples import hold_out
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings
+from albertine.tasks.examples import Example, TextExample
 from albertine.tasks.formats.glue import GLUE
 from albertine.tasks.task_sources import (
     TaskSource,
@@ -25,8 +29,11 @@ from albertine.tasks.task_sources import (
     write_examples,
 )
 
+_COPIES_FOLDER = "tasks"
 _CHOICES = 0.1  # share of the training part
 _TRAIN_FILE, _CHOICES_FILE, _DEV_FILE = "train.jsonl", "choices.jsonl", "dev.jsonl"
+# Raise it if the same files give other copies, such as after a change of what is sampled or held out.
+_COPIES_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,8 @@ class ExampleSettings:
 class TaskExamples(Protocol):
     """The examples of all tasks of a study."""
 
-    @property
-    def key(self) -> str:
-        """What changes if examples do, for the names of results; empty if the corpus says it."""
+    def key(self, tasks: Sequence[str]) -> str:
+        """Return what changes if examples of some tasks do, for names; empty if the corpus says it."""
 
     def settings(self, task: str, *, with_choice: bool) -> ExampleSettings:
         """Return the settings for a task; examples that choose a model never score it."""
@@ -63,9 +69,12 @@ class WorldExamples:
 
     world: Path
     test_world: Path
-    key: str = ""
 
-    def settings(self, task: str, *, with_choice: bool) -> ExampleSettings:  # noqa: ARG002 - alike for all
+    def key(self, tasks: Sequence[str]) -> str:  # noqa: ARG002 - the corpus is of the same world
+        """Return nothing, because the corpus says it."""
+        return ""
+
+    def settings(self, task: str, *, with_choice: bool) -> ExampleSettings:  # noqa: ARG002 - one folder has all
         """Return the settings for a task; without a choice, dev of the first world gives the score."""
         world = str(self.world)
         scored = str(self.test_world) if with_choice else world
@@ -77,21 +86,20 @@ class CopiedExamples:
     """Copies of the user's data.
 
     Attributes:
-        folder: the folder of the copies.
+        data: the user's folder.
+        folders: the folder of the copy of each task.
         sources: where the data of each task is.
-        train_count: maximum number of examples for training and choices.
-        dev_count: maximum number of examples for the score.
+        counts: maximum number of examples for training and choices, and for the score.
     """
 
-    folder: Path
+    data: Path
+    folders: Mapping[str, Path]
     sources: Mapping[str, TaskSource]
-    train_count: int
-    dev_count: int
+    counts: tuple[int, int]
 
-    @property
-    def key(self) -> str:
-        """The hash in the name of the folder."""
-        return self.folder.name.removeprefix("tasks-")
+    def key(self, tasks: Sequence[str]) -> str:
+        """Return a checksum of what the examples of some tasks are copied from."""
+        return json_checksum([self.folders[task].name for task in tasks])[:16]
 
     def settings(self, task: str, *, with_choice: bool) -> ExampleSettings:
         """Return the settings for a task."""
@@ -99,7 +107,7 @@ class CopiedExamples:
         text_pair = "text_pair" if is_pair else None
         columns = {"text_pair": text_pair} if text_pair else {}
         train, choices, dev = (
-            str(self.folder / task / name) for name in (_TRAIN_FILE, _CHOICES_FILE, _DEV_FILE)
+            str(self.folders[task] / name) for name in (_TRAIN_FILE, _CHOICES_FILE, _DEV_FILE)
         )
         return ExampleSettings(
             {"data": train, "dev": choices if with_choice else dev, **columns},
@@ -110,14 +118,42 @@ class CopiedExamples:
 
     def write(self) -> None:
         """Copy the tasks that are missing."""
-        for task, source in self.sources.items():
-            if (self.folder / task).exists():
+        for task, folder in self.folders.items():
+            if folder.exists():
                 continue
-            examples, dev = read_examples(source, self.train_count, self.dev_count)
-            train, choices = hold_out(examples, _CHOICES, 0, str(source.train))
-            with atomic_folder(self.folder / task) as partial:
+            train, choices, dev = self._parts(task)
+            with atomic_folder(folder) as partial:
                 for name, part in ((_TRAIN_FILE, train), (_CHOICES_FILE, choices), (_DEV_FILE, dev)):
                     write_examples(partial / name, part)
+
+    def _parts(self, task: str) -> tuple[Sequence[Example], Sequence[Example], Sequence[Example]]:
+        try:
+            examples, dev = read_examples(self.sources[task], *self.counts)
+            train, choices = hold_out(examples, _CHOICES, 0, str(self.sources[task].train))
+        except InputError as error:
+            # The advice behind the semicolon is about options that a study does not have.
+            problem = str(error).partition(";")[0]
+            raise InputError(f"--data {self.data}: {task}: {problem}; get the task's files again") from None
+        answers = {
+            one.value if one.label is None else one.label for one in train if isinstance(one, TextExample)
+        }
+        if len(answers) == 1:
+            raise InputError(f"--data {self.data}: {task}: all training examples have the same label")
+        return train, choices, dev
+
+    @property
+    def text(self) -> str:
+        """How many examples each task has, in words."""
+        sizes = []
+        for task, folder in self.folders.items():
+            train, choices, dev = (
+                _count_lines(folder / name) for name in (_TRAIN_FILE, _CHOICES_FILE, _DEV_FILE)
+            )
+            sizes.append(f"{task} {train:,}, {choices:,} and {dev:,}")
+        return (
+            f"Tasks from {self.data}, with examples for training, for choices between models, and for the "
+            f"score: {'; '.join(sizes)}."
+        )
 
 
 def find_copies(store: Path, data: Path, tasks: Sequence[str], counts: tuple[int, int]) -> CopiedExamples:
@@ -127,29 +163,28 @@ def find_copies(store: Path, data: Path, tasks: Sequence[str], counts: tuple[int
         store: folder of the data of all studies.
         data: the user's folder.
         tasks: names of the tasks.
-        counts: maximum number of training examples and of examples for the score.
+        counts: maximum number of examples for training and choices, and for the score.
     """
     if not data.is_dir():
-        raise InputError(f"--data {data}: no such folder")
+        raise InputError(f"--data {data}: no such folder; a study needs a folder of this machine")
     folders = folders_to_search(data)
     found = {task: find_task_source(task, folders) for task in tasks}
-    missing = [f"{task} ({expected_files(task)})" for task, source in found.items() if source is None]
-    if missing:
-        raise InputError(f"--data {data}: has no {', no '.join(missing)}; put it there")
+    if missing := [task for task, source in found.items() if source is None]:
+        raise InputError(f"--data {data}: has no {layouts_text(missing)}; put it there")
     sources = {task: source for task, source in found.items() if source is not None}
-    states = {task: [_state(path) for path in _files(source)] for task, source in sources.items()}
-    key = json_checksum({"tasks": states, "counts": counts})[:16]
-    return CopiedExamples(store / f"tasks-{key}", sources, *counts)
+    copies = {}
+    for task, source in sources.items():
+        files = {file.name: file_checksum(file) for file in source.files}
+        key = json_checksum([_COPIES_VERSION, files, counts])[:16]
+        copies[task] = store / _COPIES_FOLDER / f"{task}-{key}"
+    return CopiedExamples(data, copies, sources, counts)
 
 
-def _files(source: TaskSource) -> list[Path]:
-    """Return the files of a task, of which one may be all."""
-    paths = [source.train] if source.dev is None else [source.train, source.dev]
-    files = [sorted(path.glob("*.tsv")) if path.is_dir() else [path] for path in paths]
-    return list(dict.fromkeys(file for group in files for file in group))
+def layouts_text(tasks: Sequence[str]) -> str:
+    """Return tasks with the files in which they are expected."""
+    return ", ".join(f"{task} ({expected_files(task)})" for task in tasks)
 
 
-def _state(file: Path) -> tuple[str, int, int]:
-    """Return what changes if a file does."""
-    status = file.stat()
-    return str(file.resolve()), status.st_size, status.st_mtime_ns
+def _count_lines(file: Path) -> int:
+    with file.open("rb") as lines:
+        return sum(1 for _ in lines)

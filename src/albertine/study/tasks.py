@@ -40,7 +40,7 @@ class StudyTask:
 
     Attributes:
         world_name: its name in `albertine world write --tasks`.
-        batch_size: examples of a step.
+        batch_size: examples of a step on the little world; real tasks have those of the paper.
         lr: peak learning rate on the little world.
         optimizer: name of the optimizer on the little world.
         on_demand: whether a world contains it only for claims that name it.
@@ -68,10 +68,11 @@ class FinetuningPlan:
     Attributes:
         start: task whose fine-tuned model all other tasks start from; None for the pre-trained model.
         runs: models that are fine-tuned on each task, with different seeds; the score is their median.
-        ensemble: whether to score, instead, an ensemble of these models, its members chosen on dev.
+        ensemble: whether to score, instead, an ensemble of these models, its members chosen on the
+            examples for choices.
         settings: settings of `albertine finetune` for all these runs.
-        rates: factors by which the task's learning rate is multiplied; the models of the best one on dev
-            are scored.
+        rates: factors by which the task's learning rate is multiplied; the models of the best one on the
+            examples for choices are scored.
     """
 
     start: str | None = None
@@ -157,7 +158,7 @@ class PlanRunner:
         return median(primary_metric(name, result.metrics) for result in results)
 
     def _finetune_at_best_rate(self, model: Path, name: str, prefix: str, runs: int) -> list[Path]:
-        """Return models that are fine-tuned on a task, at the rate whose median score on dev is the best.
+        """Return models that are fine-tuned on a task, at the rate whose median score is the best.
 
         Raises `Diverged` if the runs of every rate do.
         """
@@ -182,7 +183,7 @@ class PlanRunner:
         return best[1]
 
     def _finetune_once(self, model: Path, name: str, folder: Path, number: int, rate: float) -> float:
-        """Fine-tune a model on a task; return its score on dev."""
+        """Fine-tune a model on a task; return its score on the examples for choices."""
         seed = _SEEDS_PER_RUN * self.seed + number
         examples = self.examples.settings(name, with_choice=True)
         settings = _settings(name, examples, self.steps, seed, self.width, self.plan.settings, rate=rate)
@@ -211,17 +212,21 @@ def _settings(
 ) -> FinetuneSettings:
     """Return the settings of a run; changes may replace those of the task, whose rate is then multiplied."""
     task = STUDY_TASKS[name]
-    optimizer, lr = task.optimizer, task.lr
-    if examples.are_real:
-        optimizer = default_optimizer(width)
-        lr = scaled_learning_rate(task_defaults(name), width, task.batch_size, optimizer)
     train: dict[str, Any] = {"steps": steps, "seed": seed, "evaluate_every": steps}
-    train |= {"batch_size": task.batch_size, "lr": lr, "optimizer": optimizer}
+    if examples.are_real:
+        train |= {"batch_size": task_defaults(name).batch_size, "optimizer": default_optimizer(width)}
+    else:
+        train |= {"batch_size": task.batch_size, "lr": task.lr, "optimizer": task.optimizer}
     values = {"task": name, **examples.training, "train": train}
     sources = SettingsSource(values, source), SettingsSource(changes, source)
     settings = build_settings(FinetuneSettings, *sources)
-    if rate == 1:
+    lr = settings.train.lr
+    if lr is None:  # the usual one for optimizer and batch size, which the changes may have set
+        assert settings.train.batch_size is not None
+        assert settings.train.optimizer is not None
+        lr = scaled_learning_rate(
+            task_defaults(name), width, settings.train.batch_size, settings.train.optimizer
+        )
+    if rate == 1 and settings.train.lr is not None:
         return settings
-    assert settings.train.lr is not None
-    scaled = SettingsSource({"train": {"lr": rate * settings.train.lr}}, source)
-    return build_settings(FinetuneSettings, *sources, scaled)
+    return build_settings(FinetuneSettings, *sources, SettingsSource({"train": {"lr": rate * lr}}, source))

@@ -22,7 +22,7 @@ from albertine.input_files import check_regular_file
 from albertine.randomness import Stream, random_bits
 from albertine.settings.schema import display_text
 from albertine.tasks.examples import E, Example, QuestionExample, TextExample, example_chunks
-from albertine.tasks.formats.glue import GLUE
+from albertine.tasks.formats.glue import GLUE, split_names
 from albertine.tasks.reading import labeled_examples, report_skipped
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
@@ -30,7 +30,9 @@ from albertine.text.documents import ReadErrors
 
 TASKS_WITH_SOURCES = (*GLUE, "squad-1.1")
 _XQUAD_FILE = "xquad.en.json"
-_DEV_PASSAGES = 0.25  # share of the passages of XQuAD that are its dev part
+# Share of the passages of XQuAD that are its dev part; a change makes new report cards and studies
+# incomparable with older ones, so raise their versions too.
+_DEV_PASSAGES = 0.25
 _DEV_NAMES = ("valid", "validation", "dev")
 _CHUNK = 4096  # examples
 
@@ -51,6 +53,15 @@ class TaskSource:
     dev: Path | None
     columns: DataSettings
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the training and the dev examples, which may be one."""
+        if self.dev is None:
+            return (self.train,)
+        if self.train.is_file():
+            return self.train, self.dev
+        return self.train / "train.tsv", self.dev / _dev_file(self.task)
+
 
 def folders_to_search(folder: Path) -> list[Path]:
     """Return a folder and the readable folders in it."""
@@ -67,7 +78,9 @@ def find_task_source(task: str, folders: Iterable[Path]) -> TaskSource | None:
 def expected_files(task: str) -> str:
     """Return the names of the files of a task, for messages."""
     if task in GLUE:
-        return f"{GLUE[task].folder}/train.tsv or {_stems(task)[-1]}.train.jsonl"
+        stem = _stems(task)[-1]
+        official = f"{GLUE[task].folder}/train.tsv and {_dev_file(task)}"
+        return f"{official}, or {stem}.train.jsonl and {stem}.valid.jsonl"
     return _XQUAD_FILE
 
 
@@ -75,7 +88,7 @@ def _find_glue(task: str, folder: Path) -> TaskSource | None:
     """Return a task of GLUE in a folder: in its official layout, or as two files of JSON lines."""
     layout = GLUE[task]
     official = folder / layout.folder
-    if _has_file(official / "train.tsv"):
+    if _has_file(official / "train.tsv") and _has_file(official / _dev_file(task)):
         return TaskSource(task, official, official, DataSettings())
     for stem in _stems(task):
         train = folder / f"{stem}.train.jsonl"
@@ -85,6 +98,10 @@ def _find_glue(task: str, folder: Path) -> TaskSource | None:
                 text, pair = (*layout.hub_text_columns, None)[:2]
                 return TaskSource(task, train, dev, DataSettings(text=str(text), text_pair=pair))
     return None
+
+
+def _dev_file(task: str) -> str:
+    return f"{split_names(task, 'dev', '')[0]}.tsv"
 
 
 def _stems(task: str) -> list[str]:
@@ -118,7 +135,7 @@ def read_examples(
     report_skipped(errors)
     for path, examples in zip((source.train, source.dev or source.train), parts, strict=True):
         if not examples:
-            raise InputError(f"{path}: no labeled examples of {source.task}; get the data again")
+            raise InputError(f"{path}: too few labeled examples of {source.task}; get the data again")
     return parts
 
 
