@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from albertine.model.model import Model
-from albertine.pretrain.scores import SUM_COLUMNS, SampleSums, ratio_of_sums, ratio_estimate
+from albertine.pretrain.scores import SUM_COLUMNS, SampleSums, ratio_estimate, ratio_of_sums
 from albertine.tasks.metrics.intervals import Estimate
 
 
