@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,7 @@ def test_unusable_examples_are_one_line_about_the_folder(
 
 
 def test_a_plan_that_changes_the_optimizer_has_its_rate() -> None:
-    examples = ExampleSettings({"data": "."}, EnsembleSettings(), EvaluateSettings(), are_real=True)
+    examples = ExampleSettings({"data": "."}, EnsembleSettings(), EvaluateSettings(), max_examples=8000)
 
     def rate(changes: dict[str, Any], factor: float = 1.0) -> float | None:
         return _settings("rte", examples, 5, 0, 312, changes, rate=factor).train.lr
@@ -204,6 +205,9 @@ def test_a_plan_that_changes_the_optimizer_has_its_rate() -> None:
     assert adamw == scaled_learning_rate(task_defaults("rte"), 312, 32, "adamw") < muon / 5
     assert rate({}, 2.0) == 2 * muon
     assert rate({"train": {"lr": 0.5}}) == 0.5
+    many = replace(examples, max_examples=400_000)
+    sizes = [_settings("mnli", one, 5, 0, 312).train.batch_size for one in (examples, many)]
+    assert sizes == [32, 128]
 
 
 @pytest.mark.parametrize(

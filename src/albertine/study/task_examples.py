@@ -44,13 +44,13 @@ class ExampleSettings:
         training: for `albertine finetune`.
         choice: for the choice between fine-tuned models.
         score: for the score of the chosen models.
-        are_real: whether they are not of a little world.
+        max_examples: maximum number of training examples of a real task; None in a little world.
     """
 
     training: dict[str, str]
     choice: EnsembleSettings
     score: EvaluateSettings
-    are_real: bool = False
+    max_examples: int | None = None
 
 
 class TaskExamples(Protocol):
@@ -113,7 +113,7 @@ class CopiedExamples:
             {"data": train, "dev": choices if with_choice else dev, **columns},
             EnsembleSettings(data=choices, text_pair=text_pair),
             EvaluateSettings(data=dev, text_pair=text_pair),
-            are_real=True,
+            max_examples=self.counts[0],
         )
 
     def write(self) -> None:

@@ -40,7 +40,7 @@ class StudyTask:
 
     Attributes:
         world_name: its name in `albertine world write --tasks`.
-        batch_size: examples of a step on the little world; real tasks have those of the paper.
+        batch_size: examples of a step on the little world.
         lr: peak learning rate on the little world.
         optimizer: name of the optimizer on the little world.
         on_demand: whether a world contains it only for claims that name it.
@@ -213,8 +213,9 @@ def _settings(
     """Return the settings of a run; changes may replace those of the task, whose rate is then multiplied."""
     task = STUDY_TASKS[name]
     train: dict[str, Any] = {"steps": steps, "seed": seed, "evaluate_every": steps}
-    if examples.are_real:
-        train |= {"batch_size": task_defaults(name).batch_size, "optimizer": default_optimizer(width)}
+    if examples.max_examples is not None:
+        batch_size = task_defaults(name).scaled_batch_size(examples.max_examples)
+        train |= {"batch_size": batch_size, "optimizer": default_optimizer(width)}
     else:
         train |= {"batch_size": task.batch_size, "lr": task.lr, "optimizer": task.optimizer}
     values = {"task": name, **examples.training, "train": train}
