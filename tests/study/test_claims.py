@@ -278,3 +278,12 @@ def test_steps_of_an_arm_with_equal_time_are_refused() -> None:
             continue
         with pytest.raises(InputError, match=r"arm SOP: train\.steps: its steps follow from equal_time"):
             check_arms(claim, protocol)
+
+
+def test_a_plan_counts_shared_pretraining_once(tmp_path: Path) -> None:
+    claims, settings = [find_claim("table-10")], StudySettings(scale="minutes", seeds=2)
+    (plan,) = plan_studies(claims, tmp_path / "out", settings)
+    (planned,) = claim_runs(claims, tmp_path / "out", settings)
+    runs = planned.by_arm()["ensemble"]
+    assert plan.runs == 4
+    assert plan.flops == pytest.approx(sum(run.flops for run in runs))

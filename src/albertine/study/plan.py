@@ -48,7 +48,7 @@ class StudyPlan:
         claim: the claim.
         runs: number of all runs.
         finished: number of runs that need nothing more.
-        flops: FLOPs of pre-training in the other runs.
+        flops: FLOPs of the pre-training that is left.
         seconds: expected time of pre-training, on all cores.
         finetuning_steps: remaining steps of fine-tuning, whose time is not estimated.
         is_measured: whether the time follows from the speed of finished runs.
@@ -78,7 +78,9 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     measures = claim_measures(claim)
     all_runs = [run for arm in runs.values() for run in arm]
     remaining = [run for run in all_runs if not run.is_finished(measures)]
-    flops = sum(run.flops for run in remaining)
+    # Arms that differ in their fine-tuning share a pre-training run.
+    to_train = {run.folder: run for run in remaining if not run.is_training_done}
+    flops = sum(run.flops for run in to_train.values())
     rates = [rate for arm in report.arms for rate in _rates(arm.values)]
     is_parallel = are_parallel(max(run.settings.model.hidden_size for run in all_runs))
     device = choose_device("auto")
