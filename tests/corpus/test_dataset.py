@@ -458,6 +458,7 @@ def nsp_samples(
         return dataset.draw(np.arange(20_000))
 
 
+@pytest.mark.slow
 def test_nsp_segment_length_does_not_reveal_the_label(nsp_samples: list[PretrainSample]) -> None:
     """Predict the label from the length by the majority of the odd samples, and score the even ones."""
     samples = nsp_samples
@@ -487,6 +488,7 @@ def test_nsp_shortens_the_second_segment_to_the_other_text(
     assert max(int((sample.segments == 1).sum()) for sample in samples) == 3 + 1  # with [SEP]
 
 
+@pytest.mark.slow
 def test_nsp_segment_end_hardly_reveals_the_label(nsp_samples: list[PretrainSample], corpus: Corpus) -> None:
     """Predict the label from whether the second segment ends with a sentence."""
     labels = np.array([sample.pair_label for sample in nsp_samples])

@@ -37,6 +37,9 @@ TEXTS = ["", "mi", *made_up_sentences(3, 30), " ".join(made_up_sentences(4, 9))]
 PROMPT = 'ren\'s "tas": '
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="session")
 def sentence_model(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of sentence-transformers with all poolings, linear layers and a prompt."""
@@ -65,7 +68,7 @@ def encoder(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session", params=["onnx", pytest.param("openvino", marks=pytest.mark.slow)])
+@pytest.fixture(scope="session", params=["onnx", "openvino"])
 def exported_modules(
     request: pytest.FixtureRequest, sentence_model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
@@ -100,7 +103,6 @@ def test_vectors_are_those_of_the_checkpoint(encoder: Path, checkpoint: Path, po
     np.testing.assert_allclose(without, expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.slow
 def test_modules_of_the_library_are_exported(exported_modules: Path, sentence_model: Path) -> None:
     expected = SentenceTransformer(str(sentence_model), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(vectors(exported_modules), expected, rtol=0, atol=1e-5)
@@ -134,7 +136,6 @@ def test_the_readme_gives_a_vector_without_albertine(
     np.testing.assert_allclose(outputs["sentence_embedding"][0], expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_the_head_of_a_tuned_model_is_left_out(classifier: Path, tmp_path: Path) -> None:
     export(classifier, tmp_path / "out", ExportSettings(task="embed"))
     np.testing.assert_allclose(vectors(tmp_path / "out"), vectors(classifier), rtol=0, atol=1e-5)
@@ -160,7 +161,6 @@ def vectors_without_length(source: Path, text: str) -> Any:
     return albertine.pipeline(source, task="embed", device="cpu", normalize=False)(text)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_int8_keeps_the_similarities(
     to: ExportFormat, checkpoint: Path, sentences: Path, tmp_path: Path
@@ -176,7 +176,6 @@ def test_int8_keeps_the_similarities(
     np.testing.assert_allclose(actual, expected, atol=0.05)
 
 
-@pytest.mark.slow
 def test_int8_that_loses_too_much_is_refused(
     checkpoint: Path, sentences: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -216,7 +215,6 @@ def test_wrong_options_give_one_line(
     assert not Path("out").exists()
 
 
-@pytest.mark.slow
 def test_an_export_is_used_for_what_it_was_made(
     encoder: Path, exported: Path, classifier: Path, sentences: Path
 ) -> None:
@@ -285,7 +283,6 @@ def test_a_model_that_claims_to_embed_gives_one_line(exported: Path, encoder: Pa
         vectors(folder)
 
 
-@pytest.mark.slow
 def test_texts_are_as_long_as_the_model_whatever_the_tokenizer_says(checkpoint: Path, tmp_path: Path) -> None:
     source = shutil.copytree(checkpoint, tmp_path / "source")
     file = source / "tokenizer_config.json"

@@ -141,6 +141,7 @@ def test_an_incomplete_result_is_computed_again(
     assert after == before
 
 
+@pytest.mark.slow
 def test_plan_of_finished_and_of_new_runs(
     studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -299,6 +300,7 @@ def _run_here(_activity: str, jobs: dict[Path, Any], *_: object) -> None:
         job()
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_a_result(
     studied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,6 +316,7 @@ def test_a_failed_run_is_a_result(
     assert "the loss is not finite" in (tmp_path / "studies" / "claims" / "order.smoke.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_fine_tuning_that_fails_is_a_result(
     studied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
