@@ -33,7 +33,7 @@ def test_no_passage_is_in_both_parts() -> None:
     questions = [QuestionExample("", str(number), "?", f"passage {number // 3}", ()) for number in range(24)]
     train, dev = split_by_passage(questions)
     assert train + dev == questions
-    assert {question.context for question in questions[18:]} == {question.context for question in dev}
+    assert {question.passage for question in dev} == {"passage 6", "passage 7"}
 
 
 def test_xquad_has_twelve_articles_for_evaluation() -> None:
