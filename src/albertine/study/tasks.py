@@ -13,7 +13,7 @@ from albertine.errors import Diverged, InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.paper_defaults import default_optimizer, scaled_learning_rate, task_defaults
 from albertine.finetune.prepare import check_head
-from albertine.finetune.settings import FinetuneSettings
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import evaluate
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings
@@ -221,13 +221,14 @@ def _settings(
     values = {"task": name, **examples.training, "train": train}
     sources = SettingsSource(values, source), SettingsSource(changes, source)
     settings = build_settings(FinetuneSettings, *sources)
-    lr = settings.train.lr
-    if lr is None:  # the usual one for optimizer and batch size, which the changes may have set
-        assert settings.train.batch_size is not None
-        assert settings.train.optimizer is not None
-        lr = scaled_learning_rate(
-            task_defaults(name), width, settings.train.batch_size, settings.train.optimizer
-        )
-    if rate == 1 and settings.train.lr is not None:
+    lr = rate * (settings.train.lr or _usual_rate(name, width, settings.train))
+    if lr == settings.train.lr:
         return settings
-    return build_settings(FinetuneSettings, *sources, SettingsSource({"train": {"lr": rate * lr}}, source))
+    return build_settings(FinetuneSettings, *sources, SettingsSource({"train": {"lr": lr}}, source))
+
+
+def _usual_rate(name: str, width: int, train: FinetuneTrainSettings) -> float:
+    """Return the learning rate of `albertine finetune` for a batch size and an optimizer."""
+    assert train.batch_size is not None
+    assert train.optimizer is not None
+    return scaled_learning_rate(task_defaults(name), width, train.batch_size, train.optimizer)
