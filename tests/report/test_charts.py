@@ -19,7 +19,7 @@ from albertine.report.charts import (
     interval_chart,
     line_chart,
 )
-from albertine.report.page import Page, Section, code_block, html_table, paragraphs
+from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table
 
 HOSTILE = '<script>alert("&")</script>\x1b[31m\x07\x9b'
 
@@ -95,7 +95,7 @@ def test_everything_is_well_formed_and_escaped() -> None:
         interval_chart(HOSTILE, [Interval(HOSTILE, 0.5, 0.4, 0.6, HOSTILE)], 0.5),
         html_table((HOSTILE,), [(HOSTILE,)]),
         code_block(HOSTILE),
-        paragraphs(HOSTILE),
+        html_paragraphs(HOSTILE),
     ]
     page = Page(
         HOSTILE, HOSTILE, [(HOSTILE, HOSTILE)], [Section(HOSTILE, parts), Section("empty", [""])]

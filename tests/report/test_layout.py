@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from albertine.report.charts import Axes, Curve, Interval, interval_chart, line_chart
-from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
+from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table, side_by_side
 from tests.export.browser import Browser, missing_browser, open_browser
 
 pytestmark = [
@@ -31,7 +31,7 @@ def page_of_everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     curves = [Curve(f"curve {number}", [(0, 1), (5, number)], number + 1) for number in range(4)]
     intervals = [Interval("one arm against another, a measure", 0.5, 0.2, 0.9, "+1.2")]
     blocks = [
-        paragraphs("word" * 60),
+        html_paragraphs("word" * 60),
         side_by_side([table, table]),
         side_by_side([line_chart("a chart", Axes("x", "y"), curves)] * 2),
         interval_chart("differences", intervals, 0.5),

@@ -33,7 +33,7 @@ from albertine.settings.engine import EngineOptions
 from albertine.tasks.baseline.baseline import predict_label_sets
 from albertine.tasks.card import TaskCard, parse_card
 from albertine.tasks.examples import MultiLabelExample
-from albertine.tasks.metrics.multi_label import best_threshold, multi_label_metrics
+from albertine.tasks.metrics.multi_label import best_label_threshold, multi_label_metrics
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
@@ -119,7 +119,7 @@ def test_metrics_and_threshold_match_scikit_learn(rows: list[tuple[list[bool], l
         )
         return metrics
 
-    best = best_threshold(truth, probabilities)
+    best = best_label_threshold(truth, probabilities)
     candidates = [scores(threshold)["micro_f1"] for threshold in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.1)]
     assert 0 <= best <= 1
     if truth.any():

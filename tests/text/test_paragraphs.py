@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albertine.text.paragraphs import detect_wrapping, paragraphs
+from albertine.text.paragraphs import detect_wrapping, split_paragraphs
 
 LONG = (
     "The morning was grey, and the two brothers had walked for an hour before either of them spoke a word. "
@@ -35,7 +35,7 @@ def wrap_paragraphs(paragraphs: list[str], separator: str, indent: str = "", wid
     ids=["blank lines", "crlf", "indents", "no marker", "one line each", "separated", "indented lines"],
 )
 def test_paragraphs_of_any_layout_are_found(text: str) -> None:
-    found = list(paragraphs(text))
+    found = list(split_paragraphs(text))
     # Without blank lines or indents, a paragraph with a full last line is joined to the next paragraph.
     assert " ".join(found) == " ".join(BOOK)  # no word is lost or moved
     if detect_wrapping(text.splitlines()) is None or "\n\n" in text or "\n   " in text or "\r" in text:
@@ -55,7 +55,7 @@ def test_line_end_hyphen_is_removed_if_the_joined_word_occurs() -> None:
             "of it, and so it was.",
         ]
     )
-    (paragraph,) = paragraphs(text)
+    (paragraph,) = split_paragraphs(text)
     assert "excellent example of what is, or should" in paragraph
     assert "latest, well-known to every" in paragraph
     assert "the books--so it" in paragraph
@@ -66,18 +66,18 @@ def test_no_text_is_lost(text: str) -> None:
     def without_spaces_and_hyphens(text: str) -> str:
         return "".join(text.split()).replace("-", "")
 
-    joined = "".join(paragraphs(text))
+    joined = "".join(split_paragraphs(text))
     assert without_spaces_and_hyphens(joined) == without_spaces_and_hyphens(text)
-    assert all(paragraph and paragraph == " ".join(paragraph.split()) for paragraph in paragraphs(text))
+    assert all(paragraph and paragraph == " ".join(paragraph.split()) for paragraph in split_paragraphs(text))
 
 
 def test_lines_of_a_spaceless_script_are_joined_without_spaces() -> None:
     line = "今天天气很好孩子们在公园里放风筝他们笑得很开心"
     lines = [line[shift:] + line[:shift] for shift in range(12)]
-    (paragraph,) = paragraphs("\n".join(lines))
+    (paragraph,) = split_paragraphs("\n".join(lines))
     assert paragraph == "".join(lines)
 
 
 def test_short_lines_are_not_taken_for_wrapped_text() -> None:
     chat = ["hi there", "hello who is it", "it is me again", "oh ok what now", "nothing much"] * 10
-    assert list(paragraphs("\n".join(chat))) == chat
+    assert list(split_paragraphs("\n".join(chat))) == chat

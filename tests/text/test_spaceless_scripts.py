@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from albertine.text.paragraphs import paragraphs
+from albertine.text.paragraphs import split_paragraphs
 from albertine.text.spaceless_scripts import is_spaceless
 
 SPACELESS = [
@@ -75,5 +75,5 @@ def test_scripts_with_spaces(script: str) -> None:
 def test_wrapped_georgian_lines_are_joined_with_a_space() -> None:
     text = "ყველა ადამიანი იბადება თავისუფალი და თანასწორი თავისი ღირსებითა და უფლებებით. " * 12
     lines = textwrap.wrap(text, 60)
-    (paragraph,) = paragraphs("\n".join(lines) + "\n")
+    (paragraph,) = split_paragraphs("\n".join(lines) + "\n")
     assert paragraph == text.strip()

@@ -15,7 +15,7 @@ from albertine.check.labels import LabelCheck
 from albertine.check.language import LanguageCheck
 from albertine.check.reading import NOT_UTF_8, document_items, is_table, table_items
 from albertine.check.settings import CheckSettings
-from albertine.check.tokens import TokenCheck
+from albertine.check.tokens import TokenizationCheck
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
@@ -88,7 +88,7 @@ def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[F
     train_checks: list[Check] = [LanguageCheck(tokenizer), DocumentCheck(settings.vocab_size)]
     both_checks: list[Check] = [DuplicateCheck(tokenizer.normalize if tokenizer else str), LabelCheck()]
     if tokenizer is not None and folder is not None:
-        both_checks.append(TokenCheck(tokenizer, settings.max_length or _max_length(folder)))
+        both_checks.append(TokenizationCheck(tokenizer, settings.max_length or _max_length(folder)))
     num_texts = 0
     with progress.progress_counter("Checking", total=None, unit="texts") as advance:
         for item, is_encoding_known in _items(find_sources(data), settings, encoding, errors):

@@ -16,7 +16,7 @@ _MAX_LOST = 10_000  # distinct characters
 _MANY_UNKNOWN, _MANY_TRUNCATED = 0.01, 0.05
 
 
-class TokenCheck:
+class TokenizationCheck:
     """Encodes all texts.
 
     Args:

@@ -6,7 +6,7 @@ from html import escape
 from albertine.demo.agreement import AgreementTest, ScoredPair
 from albertine.inference.minimal_pairs import PairAccuracy
 from albertine.report.charts import Interval, interval_chart
-from albertine.report.page import Section, paragraphs, side_by_side
+from albertine.report.page import Section, html_paragraphs, side_by_side
 
 
 def agreement_section(test: AgreementTest, names: Mapping[str, str]) -> Section:
@@ -36,10 +36,10 @@ def agreement_section(test: AgreementTest, names: Mapping[str, str]) -> Section:
     return Section(
         "Grammar",
         [
-            paragraphs(explanation),
+            html_paragraphs(explanation),
             interval_chart("Sentences preferred to their swapped form", intervals, 0.5),
             side_by_side(map(_example_html, detailed.examples)),
-            paragraphs(limits),
+            html_paragraphs(limits),
         ],
     )
 

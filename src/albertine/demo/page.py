@@ -20,7 +20,7 @@ from albertine.report.architecture_diagram import architecture_diagram
 from albertine.report.charts import Bar, bar_chart
 from albertine.report.curves import PlottedRun, pretraining_charts
 from albertine.report.model_charts import ChartedModel, transition_charts
-from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
+from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table, side_by_side
 from albertine.report.pretraining_page import (
     OUTPUT_LABELS,
     fill_mask_section,
@@ -99,7 +99,7 @@ def _model_blocks(workspace: DemoWorkspace) -> list[str]:
         architecture_diagram(bert.settings, "BERT of the same shape", output_label),
     ]
     models = [albert, replace(bert, name="BERT of the same shape")]
-    return [paragraphs(explanation), side_by_side(diagrams), weight_drawing(models)]
+    return [html_paragraphs(explanation), side_by_side(diagrams), weight_drawing(models)]
 
 
 def _grammar_sections(workspace: DemoWorkspace) -> list[Section]:
@@ -129,7 +129,7 @@ def _learning_blocks(workspace: DemoWorkspace) -> list[str]:
         "of each token; the other also sees the token at the masked position, which masking sometimes leaves "
         "unchanged. Pre-training that stays above these lines has learned nothing from context."
     )
-    return [paragraphs(explanation), side_by_side(pretraining_charts(runs, "sop"))]
+    return [html_paragraphs(explanation), side_by_side(pretraining_charts(runs, "sop"))]
 
 
 def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str]:
@@ -147,7 +147,7 @@ def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str
         "text, without any training on it."
     )
     return [
-        paragraphs(_held_out_text(manifest), explanation),
+        html_paragraphs(_held_out_text(manifest), explanation),
         html_table(("", "masked tokens", "loss", "segment order", "same text"), rows),
     ]
 
@@ -192,7 +192,7 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
             "by token."
         )
     return [
-        paragraphs(explanation),
+        html_paragraphs(explanation),
         side_by_side(charts),
         *_size_note(workspace),
         *_bag_of_words_note(workspace),
@@ -223,7 +223,7 @@ def _size_note(workspace: DemoWorkspace) -> list[str]:
         "and for a BERT of its shape. The study of the paper's Table 2 compares them with several seeds: "
         "albertine study table-2 --scale minutes --out studies."
     )
-    return [paragraphs(finding)]
+    return [html_paragraphs(finding)]
 
 
 def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
@@ -236,7 +236,7 @@ def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
         return []
     parameters = count_parameters(workspace.model_settings("albert")).encoder
     return [
-        paragraphs(
+        html_paragraphs(
             "Where the bag of words is ahead, this model is too small and its training too short: it has "
             f"{parameters:,} parameters and was trained for a few minutes. ALBERT improves with more "
             "parameters and more text; a bag of words hardly does. The paper's ALBERT-base, with 12 million "
@@ -277,7 +277,7 @@ def _transition_blocks(workspace: DemoWorkspace, probe_results: dict[str, Any]) 
         "the curves would fall to 0. This is Figure 1 of the paper for this model: how far each layer moves "
         "the hidden states."
     )
-    return [paragraphs(explanation), side_by_side(transition_charts(charted_models))]
+    return [html_paragraphs(explanation), side_by_side(transition_charts(charted_models))]
 
 
 def _code_blocks(workspace: DemoWorkspace) -> list[str]:
@@ -286,7 +286,7 @@ def _code_blocks(workspace: DemoWorkspace) -> list[str]:
     executable_note = (
         "" if executable == "albertine" else f" On this machine, type {executable} for albertine."
     )
-    return [paragraphs(explanation + executable_note), code_block(*equivalent_commands(workspace))]
+    return [html_paragraphs(explanation + executable_note), code_block(*equivalent_commands(workspace))]
 
 
 def _next_blocks(workspace: DemoWorkspace) -> list[str]:
@@ -302,4 +302,4 @@ def _next_blocks(workspace: DemoWorkspace) -> list[str]:
     headed_commands = [
         f"<h3>{escape(name)}</h3>{code_block(line)}" for name, line in next_commands(workspace).items()
     ]
-    return ["".join(headed_commands), paragraphs(serving_note + explanation)]
+    return ["".join(headed_commands), html_paragraphs(serving_note + explanation)]

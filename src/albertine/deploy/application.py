@@ -23,7 +23,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from albertine.deploy import metrics, tei
-from albertine.deploy.authorization import BearerToken, TokenCheck
+from albertine.deploy.authorization import BearerToken, BearerTokenCheck
 from albertine.deploy.batcher import RequestBatcher
 from albertine.deploy.cross_origin import CrossOriginAccess
 from albertine.deploy.endpoints import ServedModel
@@ -121,7 +121,7 @@ def create_app(
     if access.origins:
         middleware.append(Middleware(CrossOriginAccess, access.origins))
     if access.token is not None:
-        middleware.append(Middleware(TokenCheck, access.token))
+        middleware.append(Middleware(BearerTokenCheck, access.token))
     app = Starlette(
         routes=routes,
         middleware=middleware,

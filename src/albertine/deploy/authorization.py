@@ -63,7 +63,7 @@ def _parse_token(content: str, source: str) -> BearerToken:
     return BearerToken(token)
 
 
-class TokenCheck:
+class BearerTokenCheck:
     """An ASGI application that refuses requests without the token, and forwards other requests."""
 
     def __init__(self, app: ASGIApp, token: BearerToken):

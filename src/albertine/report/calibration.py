@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from albertine.report.charts import Axes, Curve, line_chart
-from albertine.report.page import html_table, paragraphs, side_by_side
+from albertine.report.page import html_paragraphs, html_table, side_by_side
 
 _NUM_BINS = 10
 _MIN_PREDICTIONS = 20  # the shares of fewer are chance
@@ -70,7 +70,7 @@ def calibration_html(probabilities: Sequence[float], is_right: Sequence[bool], u
     if len(probabilities) < _MIN_PREDICTIONS:
         return ""
     bins = calibration_bins(probabilities, is_right)
-    return paragraphs(_verdict(bins, unit)) + side_by_side([_diagram(bins), _table(bins)])
+    return html_paragraphs(_verdict(bins, unit)) + side_by_side([_diagram(bins), _table(bins)])
 
 
 def _verdict(bins: Sequence[CalibrationBin], unit: str) -> str:

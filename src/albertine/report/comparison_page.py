@@ -7,7 +7,7 @@ from albertine import progress
 from albertine.paired_statistics import PairedDifference
 from albertine.report.compared_runs import ComparedRun, RunComparison
 from albertine.report.curves import PlottedRun, finetuning_comparison_charts, pretraining_charts
-from albertine.report.page import Page, Section, html_table, paragraphs, side_by_side
+from albertine.report.page import Page, Section, html_paragraphs, html_table, side_by_side
 from albertine.tasks.metrics.display import format_metric, metric_title
 
 _MAX_CURVES = 6  # colors of the page's style sheet
@@ -30,7 +30,7 @@ def comparison_page(comparison: RunComparison) -> Page:
     settings_block = (
         html_table(["setting", *(run.name for run in runs)], settings_rows)
         if settings_rows
-        else paragraphs("All settings are the same.")
+        else html_paragraphs("All settings are the same.")
     )
     sections = [
         Section("Scores", [html_table(*score_table(comparison)), *map(_sentence, comparison.warnings)]),
@@ -94,7 +94,7 @@ def _difference_text(difference: PairedDifference) -> str:
 
 
 def _sentence(text: str) -> str:
-    return paragraphs(f"{text[:1].upper()}{text[1:]}.")
+    return html_paragraphs(f"{text[:1].upper()}{text[1:]}.")
 
 
 def _curve_blocks(comparison: RunComparison) -> list[str]:
@@ -116,7 +116,7 @@ def _curve_blocks(comparison: RunComparison) -> list[str]:
         notes.append("Of several seeds, the curve is that of the best run.")
     if len(comparison.runs) > _MAX_CURVES:
         notes.append(f"The curves are those of the first {_MAX_CURVES} runs.")
-    return [side_by_side(charts), *map(paragraphs, notes)]
+    return [side_by_side(charts), *map(html_paragraphs, notes)]
 
 
 def _curve_labels(runs: tuple[ComparedRun, ...]) -> list[str]:

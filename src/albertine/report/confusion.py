@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from albertine.report.page import paragraphs
+from albertine.report.page import html_paragraphs
 
 MAX_CLASSES = 10  # of more classes, the rarest become one
 _MAX_NAME = 24  # characters
@@ -37,7 +37,7 @@ def confusion_html(classes: Sequence[str], counts: Counts, unit: str) -> str:
         "diagonal. Percentages are of the row."
     )
     names, merged = _merge_rare_classes(classes, counts)
-    return paragraphs(explanation, *_most_common_confusion(classes, counts)) + _table(names, merged)
+    return html_paragraphs(explanation, *_most_common_confusion(classes, counts)) + _table(names, merged)
 
 
 def _merge_rare_classes(classes: Sequence[str], counts: Counts) -> tuple[list[str], Counts]:

@@ -6,7 +6,7 @@ from albertine.finetune.dev_predictions import DevPredictions, ExampleColumns
 from albertine.report.calibration import calibration_html
 from albertine.report.charts import Axes, Curve, line_chart
 from albertine.report.confusion import confusion_counts, confusion_html
-from albertine.report.page import Section, paragraphs
+from albertine.report.page import Section, html_paragraphs
 from albertine.report.scores_by_length import scores_by_length_html, truncation_html
 from albertine.report.worst_errors import MAX_SHOWN, worst_errors_html
 from albertine.tasks.types.task_type import TaskType
@@ -53,7 +53,7 @@ def sample_note(predictions: DevPredictions) -> str:
 def _error_blocks(predictions: DevPredictions, *, is_share: bool) -> list[str]:
     num_wrong, num_scored = predictions.num_wrong, predictions.num_scored
     if not predictions.worst:
-        return [paragraphs(f"None of {num_scored:,} predictions on dev is wrong.")]
+        return [html_paragraphs(f"None of {num_scored:,} predictions on dev is wrong.")]
     num_shown = min(MAX_SHOWN, len(predictions.worst))
     shown = "all of them" if num_shown == num_wrong else f"the {num_shown:,} worst"
     wrong = "wrong" if set(predictions.examples.scores) <= {0.0, 1.0} else "not fully right"
@@ -65,7 +65,7 @@ def _error_blocks(predictions: DevPredictions, *, is_share: bool) -> list[str]:
         )
     else:
         text = f"The {num_shown:,} predictions on dev that are farthest from the right number."
-    return [paragraphs(text), worst_errors_html(predictions.worst)]
+    return [html_paragraphs(text), worst_errors_html(predictions.worst)]
 
 
 def _scatter(examples: ExampleColumns) -> str:
@@ -78,7 +78,7 @@ def _scatter(examples: ExampleColumns) -> str:
     )
     low, high = min(examples.expected_numbers), max(examples.expected_numbers)
     sample = "" if step == 1 else f" One example in {step:,} is shown."
-    return paragraphs(
+    return html_paragraphs(
         f"Each point is an example; predictions on the gray line are right.{sample}"
     ) + line_chart(
         "Predicted numbers, by the right number",

@@ -10,7 +10,7 @@ from albertine.interop.load import load_checkpoint
 from albertine.report.curves import finetuning_charts
 from albertine.report.dev_sections import dev_sections, sample_note
 from albertine.report.next_steps import next_steps
-from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
+from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table, side_by_side
 from albertine.report.pretraining_page import model_blocks
 from albertine.report.run_predictions import dev_predictions, run_settings
 from albertine.report.score_section import (
@@ -70,7 +70,7 @@ def _missing_predictions(source: str) -> Section:
         "data, then write the report again:"
     )
     command = f"albertine report {shlex.quote(source)}"
-    return Section("What it gets wrong", [paragraphs(explanation), code_block(command)])
+    return Section("What it gets wrong", [html_paragraphs(explanation), code_block(command)])
 
 
 def _read_results(run: Path) -> StoredFinetuneResults | None:

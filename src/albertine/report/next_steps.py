@@ -6,7 +6,7 @@ from pathlib import Path
 from albertine.engines.conversion import has_equal_steps, is_convertible
 from albertine.finetune.settings import FinetuneSettings
 from albertine.model.model import Model
-from albertine.report.page import Section, code_block, paragraphs
+from albertine.report.page import Section, code_block, html_paragraphs
 from albertine.tasks.card import TaskCard
 from albertine.tasks.registry import find_task
 
@@ -44,7 +44,7 @@ def next_steps(source: str, card: TaskCard, settings: FinetuneSettings | None, m
     return Section(
         "Next steps",
         [
-            paragraphs(f"{explanation} {placeholders} for your own data."),
+            html_paragraphs(f"{explanation} {placeholders} for your own data."),
             code_block(*commands),
         ],
     )

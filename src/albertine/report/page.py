@@ -78,7 +78,7 @@ class Page:
         return f'<div class="{css_class}" style="--columns:{columns}">{tiles}</div>'
 
 
-def paragraphs(*texts: str) -> str:
+def html_paragraphs(*texts: str) -> str:
     """Return texts as HTML paragraphs."""
     return "".join(f"<p>{escape(text)}</p>" for text in texts)
 

@@ -19,7 +19,7 @@ from albertine.report.depth_slider import depth_slider, depth_slider_script
 from albertine.report.examples import fill_mask_html, segment_order_html
 from albertine.report.model_charts import ChartedModel, transition_charts
 from albertine.report.nearest_sentences import nearest_sentences, nearest_sentences_html
-from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
+from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table, side_by_side
 from albertine.report.weight_drawing import weight_drawing
 from albertine.settings import ModelSettings, build_settings, settings_to_toml
 from albertine.train.metrics_log import HELD_OUT_PREFIX, MetricsLine, metric_curve, read_metrics
@@ -133,7 +133,9 @@ def fill_mask_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int, se
     if num_depths > 1:
         slider = depth_slider(num_depths, shares_layers=pipeline.engine.model_settings.shares_all_layers)
         blocks = [slider, *blocks, depth_slider_script()]
-    return Section("Predictions for masked words", [paragraphs(explanation), *blocks] if examples else [])
+    return Section(
+        "Predictions for masked words", [html_paragraphs(explanation), *blocks] if examples else []
+    )
 
 
 def segment_order_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int) -> Section:
@@ -145,7 +147,7 @@ def segment_order_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int
     examples = held_out_examples.segment_order_examples(pipeline, corpus, count, seed)
     return Section(
         "Predictions for segment order",
-        [paragraphs(explanation), side_by_side(map(segment_order_html, examples))] if examples else [],
+        [html_paragraphs(explanation), side_by_side(map(segment_order_html, examples))] if examples else [],
     )
 
 
@@ -156,7 +158,7 @@ def nearest_sentences_section(run: Path, corpus: Corpus, count: int, seed: int) 
         "mean of the hidden states, minus that of all sentences). The model was not trained for such vectors."
     )
     examples = nearest_sentences(load_embedding_pipeline(run), corpus, count, seed)
-    blocks = [paragraphs(explanation), side_by_side(map(nearest_sentences_html, examples))]
+    blocks = [html_paragraphs(explanation), side_by_side(map(nearest_sentences_html, examples))]
     return Section("Nearest sentences", blocks if examples else [])
 
 

@@ -5,7 +5,7 @@ from html import escape
 
 from albertine.finetune.baseline import BaselineResult
 from albertine.finetune.dev_predictions import DevPredictions
-from albertine.report.page import Section, html_table, paragraphs
+from albertine.report.page import Section, html_paragraphs, html_table
 from albertine.tasks.metrics.display import format_metric, metric_explanation, metric_title, shown_metrics
 
 Column = tuple[str, Mapping[str, float]]
@@ -64,13 +64,13 @@ def score_section(columns: Sequence[Column], advice: str | None, num_dev: int | 
     )
     where = f"On the {num_dev:,} examples of dev, which" if num_dev else "On dev, which"
     blocks = [
-        paragraphs(
+        html_paragraphs(
             f"{where} the model did not train on. The best model of the run was chosen by them, so its score "
             "on new texts may be a little lower."
         ),
         html_table(("", *(name for name, _ in columns)), rows),
         f"<dl>{explanation_html}</dl>" if explanation_html else "",
-        paragraphs(*(text for text in (as_sentence(advice) if advice else "", note) if text)),
+        html_paragraphs(*(text for text in (as_sentence(advice) if advice else "", note) if text)),
     ]  # fmt: skip
     return Section("Scores", blocks if rows else [])
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albertine.report.charts import Bar, bar_chart
-from albertine.report.page import paragraphs
+from albertine.report.page import html_paragraphs
 
 _NUM_GROUPS = 4
 _MIN_EXAMPLES = 20  # the scores of fewer are chance
@@ -59,7 +59,7 @@ def truncation_html(truncated_tokens: Sequence[int], scores: Sequence[float], *,
     lost, score = np.array(truncated_tokens, np.int64), np.array(scores, np.float64)
     is_truncated = lost > 0
     if not is_truncated.any():
-        return paragraphs("No example was truncated: the model read all texts to their end.")
+        return html_paragraphs("No example was truncated: the model read all texts to their end.")
     text = (
         f"{int(is_truncated.sum()):,} of {len(lost):,} examples were truncated, by "
         f"{lost[is_truncated].mean():,.0f} tokens on average and {lost.max():,} at most; the model did not "
@@ -71,7 +71,7 @@ def truncation_html(truncated_tokens: Sequence[int], scores: Sequence[float], *,
             for chosen in (is_truncated, ~is_truncated)
         )
         text += f" Their mean score is {truncated}, that of the others {others}."
-    return paragraphs(f"{text} --sequence.max-length raises the limit, up to the model's maximum.")
+    return html_paragraphs(f"{text} --sequence.max-length raises the limit, up to the model's maximum.")
 
 
 def _score_text(score: float, *, is_share: bool) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from albertine.report.charts import Bar, Interval, bar_chart, interval_chart
-from albertine.report.page import Page, Section, html_table, paragraphs, side_by_side
+from albertine.report.page import Page, Section, html_paragraphs, html_table, side_by_side
 from albertine.report_card.card import ReportCard, TaskScores
 from albertine.report_card.display import (
     TASK_TITLES,
@@ -68,7 +68,7 @@ def _held_out_blocks(card: ReportCard) -> list[str]:
         f"knows only token frequencies has a loss of {card.held_out.unigram_loss:.3f}."
     )
     table = html_table(("", "score", "95% interval", "chance"), held_out_rows(card.held_out))
-    return [paragraphs(explanation), table]
+    return [html_paragraphs(explanation), table]
 
 
 def _pairs_blocks(card: ReportCard) -> list[str]:
@@ -91,7 +91,10 @@ def _pairs_blocks(card: ReportCard) -> list[str]:
         "blue is above it, red below it, and gray may be chance. "
         f"{len(card.blimp.paradigms)} paradigms, at most {PAIRS_PER_PARADIGM} pairs of each."
     )
-    return [paragraphs(explanation), interval_chart("Acceptable sentence preferred, %", intervals, _CHANCE)]
+    return [
+        html_paragraphs(explanation),
+        interval_chart("Acceptable sentence preferred, %", intervals, _CHANCE),
+    ]
 
 
 def _task_blocks(card: ReportCard) -> list[str]:
@@ -109,10 +112,10 @@ def _task_blocks(card: ReportCard) -> list[str]:
         + "A dash means that there is no such baseline."
     )
     return [
-        paragraphs(explanation),
+        html_paragraphs(explanation),
         side_by_side(map(_task_chart, card.tasks)),
         html_table(TASK_TITLES, [task_row(task) for task in card.tasks]),
-        paragraphs(note),
+        html_paragraphs(note),
     ]
 
 
@@ -159,7 +162,7 @@ def _recipe_blocks(card: ReportCard) -> list[str]:
         notes.append(f"On {' and '.join(compared)}, the head compares the two texts token by token.")
     if any(task.recipe is TASK_RECIPES["squad-1.1"] for task in card.tasks):
         notes.append("XQuAD has no training part: the questions on its last passages, a quarter, are dev.")
-    return [paragraphs(explanation), html_table(header, rows), paragraphs(*notes)]
+    return [html_paragraphs(explanation), html_table(header, rows), html_paragraphs(*notes)]
 
 
 def _skipped_blocks(card: ReportCard) -> list[str]:

@@ -30,7 +30,7 @@ _TIMED_STEPS, _FIRST_STEPS = 12, 3  # the first steps also prepare kernels
 
 
 @dataclass(frozen=True)
-class StepTime:
+class MeasuredStep:
     """The time of a step, in seconds."""
 
     seconds: float
@@ -55,7 +55,7 @@ class StepTiming:
 
     def seconds(self) -> float:
         """Return the seconds of a step; measure them unless they are stored."""
-        seconds = self._results.get_as(StepTime, self._name, self._measure).seconds
+        seconds = self._results.get_as(MeasuredStep, self._name, self._measure).seconds
         if seconds <= 0:
             file = self.folder.with_suffix(".json")
             raise InputError(f"{file}: seconds = {seconds}; remove it and run the same command again")
@@ -79,7 +79,7 @@ class StepTiming:
     def _name(self) -> str:
         return json_checksum([self.values, self.data.corpus_checksum])[:16]
 
-    def _measure(self) -> StepTime:
+    def _measure(self) -> MeasuredStep:
         own = {
             "corpus": str(self.data.corpus),
             "train": {"steps": _TIMED_STEPS, "warmup": 0, "evaluate_every": _TIMED_STEPS},
@@ -89,7 +89,7 @@ class StepTiming:
             run = Path(folder) / "run"
             pretrain(run, settings)
             rates = [line["tokens_per_second"] for line in read_metrics(run) if "tokens_per_second" in line]
-        return StepTime(settings.train.batch_tokens / median(rates[_FIRST_STEPS:]))
+        return MeasuredStep(settings.train.batch_tokens / median(rates[_FIRST_STEPS:]))
 
 
 def measure_times(timings: Iterable[StepTiming]) -> None:

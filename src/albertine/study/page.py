@@ -8,7 +8,7 @@ from statistics import fmean
 
 from albertine.progress import format_duration, format_flops
 from albertine.report.charts import NUM_COLORS, Axes, Curve, Interval, interval_chart, line_chart
-from albertine.report.page import Page, Section, code_block, html_table, paragraphs, side_by_side
+from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table, side_by_side
 from albertine.settings.schema import display_value
 from albertine.study.arm_report import ArmReport
 from albertine.study.claim import Expectation, merged
@@ -94,9 +94,9 @@ def _result_blocks(report: ClaimReport) -> list[str]:
         (f"{arm.name}, seed {seed}", reason) for arm in report.arms for seed, reason in arm.failures.items()
     ]
     failure_table = html_table(("failed run", "reason"), failures, wrap_last_column=True) if failures else ""
-    note = paragraphs(report.claim.note) if report.claim.note else ""
+    note = html_paragraphs(report.claim.note) if report.claim.note else ""
     return [
-        paragraphs("Means over the seeds, with half their 95% interval."),
+        html_paragraphs("Means over the seeds, with half their 95% interval."),
         side_by_side(tables),
         note,
         _measures_table("Costs here: parameters of the encoder, seconds of pre-training", report.arms, costs),
@@ -128,7 +128,7 @@ def _verdict_blocks(report: ClaimReport) -> list[str]:
         "would decide do so in four of five studies, if the true mean and deviation are those found here. "
         "The number of expectations is not corrected for, and all seeds have the same held-out samples."
     )
-    blocks = [paragraphs(explanation), html_table(header, rows, wrap_last_column=True)]
+    blocks = [html_paragraphs(explanation), html_table(header, rows, wrap_last_column=True)]
     intervals = [one for one in map(_interval, report.verdicts) if one is not None]
     if intervals:
         blocks.append(interval_chart(_DIFFERENCES_TITLE, intervals, 0.5))
@@ -185,7 +185,7 @@ def _layer_blocks(report: ClaimReport) -> list[str]:
         "Means over all tokens of 64 held-out samples and over the seeds. Layers that share all weights are "
         "applied four times as often as in training, to show whether the states converge."
     )
-    return [paragraphs(explanation), side_by_side(charts)]
+    return [html_paragraphs(explanation), side_by_side(charts)]
 
 
 def mean_layer_curve(arm: ArmReport, quantity: str) -> list[CurvePoint]:
@@ -211,7 +211,7 @@ def _curve_blocks(report: ClaimReport) -> list[str]:
     if not any(charts):
         return []
     return [
-        paragraphs("On held-out samples of each arm's own objective; means over the seeds."),
+        html_paragraphs("On held-out samples of each arm's own objective; means over the seeds."),
         side_by_side(charts),
     ]
 
@@ -255,7 +255,7 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str, real_tasks: s
     rows = [(arm.name, _arm_settings(report, arm.name)) for arm in report.arms]
     common = ", ".join(_flat_settings(protocol.pretrain))
     return [
-        paragraphs(*facts),
+        html_paragraphs(*facts),
         html_table(("arm", "settings"), [("all", common), *rows], wrap_last_column=True),
         code_block(command),
     ]

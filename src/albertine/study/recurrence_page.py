@@ -3,7 +3,7 @@
 from collections import Counter
 
 from albertine.report.charts import NUM_COLORS, Axes, Curve, line_chart
-from albertine.report.page import html_table, paragraphs, side_by_side
+from albertine.report.page import html_paragraphs, html_table, side_by_side
 from albertine.study.measures import find_measure
 from albertine.study.recurrence_fit import FORMS, RecurrenceFit
 from albertine.study.recurrence_report import RecurrenceReport
@@ -14,7 +14,7 @@ _COST_TITLES = {"megabytes": "size", "flops": "number of FLOPs", "seconds": "tra
 def recurrence_blocks(report: RecurrenceReport | None) -> list[str]:
     """Return table and charts of the fits, or why there is none."""
     if report is None:
-        return [paragraphs("Too many runs have failed for a fit of the exponent.")]
+        return [html_paragraphs("Too many runs have failed for a fit of the exponent.")]
     explanation = (
         "The loss is fitted by E + A / (N r^phi)^alpha + B / D^beta: N parameters of all layers, without "
         "embeddings, r repetitions of each layer, D training tokens; N and D are in millions. With phi = 0, "
@@ -32,10 +32,10 @@ def recurrence_blocks(report: RecurrenceReport | None) -> list[str]:
         f"By the first form, twice as many repetitions count as {2**report.fit.phi:.2f} times as many layers."
     )
     return [
-        paragraphs(explanation, f"{verdict} {doubled}"),
+        html_paragraphs(explanation, f"{verdict} {doubled}"),
         html_table(header, rows),
         side_by_side([_layers_chart(report), *_frontier_charts(report)]),
-        paragraphs(*_frontier_texts(report)),
+        html_paragraphs(*_frontier_texts(report)),
     ]
 
 

@@ -20,7 +20,7 @@ from albertine.errors import InputError
 from albertine.json_input import JsonError, parse_json
 from albertine.settings.schema import display_text
 from albertine.text.hub_datasets import hub_records
-from albertine.text.paragraphs import ends_sentence, paragraphs
+from albertine.text.paragraphs import ends_sentence, split_paragraphs
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import (
@@ -178,7 +178,7 @@ def split_sentences(text: str, language: str) -> list[str]:
     """Return the sentences of a prose text."""
     return [
         sentence
-        for paragraph in paragraphs(text)
+        for paragraph in split_paragraphs(text)
         for sentence in map(str.strip, _paragraph_sentences(paragraph, language))
         if sentence
     ]

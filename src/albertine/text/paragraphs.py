@@ -59,7 +59,7 @@ def detect_wrapping(lines: list[str]) -> LineWrapping | None:
     )
 
 
-def paragraphs(text: str) -> Iterator[str]:
+def split_paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs of a text, each as one line with single spaces."""
     lines = text.replace("\f", " ").splitlines()
     wrapping = detect_wrapping(lines)

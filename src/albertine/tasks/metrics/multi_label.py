@@ -29,7 +29,7 @@ def multi_label_metrics(truth: Indicators, predicted: Indicators) -> dict[str, f
     }
 
 
-def best_threshold(truth: Indicators, probabilities: NDArray[Any]) -> float:
+def best_label_threshold(truth: Indicators, probabilities: NDArray[Any]) -> float:
     """Return the threshold with the best micro-averaged F1; between equal ones, the highest.
 
     It is in the middle between two probabilities. Without any label, it is 0.5.

@@ -91,7 +91,7 @@ def squad_metrics(
         if subset:
             metrics |= {f"{key}_{name}": value for key, value in _means(subset).items()}
     for index, key in enumerate(("exact", "f1")):
-        best, best_at = best_threshold(
+        best, best_at = best_no_answer_threshold(
             [pair[index] for pair in scores], predictions, no_answer_scores, has_answer
         )
         metrics |= {f"best_{key}": best, f"best_{key}_threshold": best_at}
@@ -104,7 +104,7 @@ def _means(scores: Sequence[tuple[float, ...]]) -> dict[str, float]:
     return {"exact": sum(pair[0] for pair in scores) / count, "f1": sum(pair[1] for pair in scores) / count}
 
 
-def best_threshold(
+def best_no_answer_threshold(
     scores: Sequence[float],
     predictions: Sequence[str],
     no_answer_scores: Sequence[float],

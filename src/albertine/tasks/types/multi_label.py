@@ -25,7 +25,7 @@ from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import MultiLabelExample
 from albertine.tasks.formats.cells import example_id, parse_label_columns, parse_label_set, row_texts
 from albertine.tasks.formats.rows import TableRow
-from albertine.tasks.metrics.multi_label import best_threshold, multi_label_metrics
+from albertine.tasks.metrics.multi_label import best_label_threshold, multi_label_metrics
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
@@ -210,7 +210,7 @@ class MultiLabel(TextTask):
         """Fit the threshold of the probabilities."""
         truth = self._indicators([example.labels or () for example in examples])
         probabilities = np.array([list(prediction["probabilities"].values()) for prediction in predictions])
-        self.threshold = best_threshold(truth, probabilities)
+        self.threshold = best_label_threshold(truth, probabilities)
         return True
 
     @classmethod
