@@ -23,11 +23,12 @@ from albertine.deploy.settings import ServeSettings
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.ensemble_model import create_ensemble, write_ensemble
-from albertine.inference.evaluate import evaluate, read_split
+from albertine.inference.evaluate import evaluate
 from albertine.inference.exit_curve import ExitCurve, cautious_point, measure_exits, recommended_point
 from albertine.inference.exit_points import ExitPoint, measure_points
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import Pipeline, pipeline
+from albertine.inference.read_split import read_split
 from albertine.inference.settings import EvaluateSettings
 from albertine.inference.show_exit_curve import exit_advice
 from albertine.interop.huggingface import save_folder

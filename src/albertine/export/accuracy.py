@@ -20,8 +20,9 @@ from albertine.engines.exported_folder import open_export
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import InputError
 from albertine.export.settings import ExportSettings
-from albertine.inference.evaluate import evaluate_split, read_split
+from albertine.inference.evaluate import evaluate_split
 from albertine.inference.finetuned_model import FinetunedModel, finetuned_from_model, load_finetuned
+from albertine.inference.read_split import read_split
 from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
 from albertine.model.strip import Strip

@@ -15,10 +15,15 @@ import numpy as np
 from albertine import progress
 from albertine.atomic import refuse_existing_folder
 from albertine.errors import InputError
-from albertine.inference.ensemble_model import check_compatible, create_ensemble, write_ensemble
-from albertine.inference.evaluate import read_split
+from albertine.inference.ensemble_model import (
+    EnsembleModel,
+    check_compatible,
+    create_ensemble,
+    write_ensemble,
+)
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.inference.predict import prediction_writer, split_names_to_predict
+from albertine.inference.read_split import read_split
 from albertine.inference.settings import EnsembleSettings
 from albertine.inference.table_writer import RowStream
 from albertine.interop.hub import is_ensemble
@@ -68,17 +73,9 @@ def evaluate_ensemble(
     assert settings.data is not None
     models = _load_candidates(sources, settings)
     first = models[0]
-    names_to_predict = split_names_to_predict(first.task, settings.data) if out is not None else ()
-    write = None
-    if out is not None:
-        write = prediction_writer(first.task, settings.data, names_to_predict, Path(out))
     dev_name = first.task.split_names("dev", settings.data)[0]
-    dev_examples = list(read_split(first, dev_name, settings, require_labels=True))
-    # A file is both dev and the rows to predict, so its examples are scored once.
-    unscored_names = set(names_to_predict) - {dev_name} if is_folder(settings.data) else set()
-    for name in unscored_names:  # an unreadable split must fail before dev is scored
-        next(read_split(first, name, settings, require_labels=False))
-    candidates = _Candidates(models, dev_examples)
+    output = None if out is None else _PredictionOutput(first, settings, dev_name, Path(out))
+    candidates = _Candidates(models, list(read_split(first, dev_name, settings, require_labels=True)))
     candidates.encoding_counts.print_warnings(f"{settings.data}, {dev_name}")
     members = list(range(len(models))) if settings.selection == "all" else _select_greedily(candidates)
     metrics = candidates.evaluate(members)
@@ -91,16 +88,8 @@ def evaluate_ensemble(
     if save is not None:
         write_ensemble(ensemble, Path(save))
         progress.print_message(f"{save}: the ensemble; evaluate, predict and serve accept it as a model")
-    for name in names_to_predict:
-        assert write is not None
-        if name in unscored_names:
-            examples = read_split(first, name, settings, require_labels=False)
-            tracked_examples = progress.track(examples, f"Predicting {name}", unit="examples")
-            counts = EncodingCounts(ensemble.tokenizer.special_ids)
-            write(name, RowStream(ensemble.create_scorer().predict(tracked_examples, counts)))
-            counts.print_warnings(f"{settings.data}, {name}")
-        else:
-            write(name, RowStream(candidates.predict(members)))
+    if output is not None:
+        output.write(ensemble, candidates.predict(members))
     primary_metric = first.task.primary_metric(metrics)
     return EnsembleResult(
         first.card.task,
@@ -124,6 +113,39 @@ def _check_arguments(
     # An interrupted call may have saved the ensemble, and not yet the predictions.
     if save is not None and not (out is not None and is_ensemble(Path(save))):
         refuse_existing_folder(Path(save))
+
+
+class _PredictionOutput:
+    """Writes the predictions of an ensemble for the test split, or for a file.
+
+    Args:
+        model: a candidate, whose task determines the splits.
+        settings: the data.
+        dev_name: name of the split on which the candidates are scored.
+        out: the output.
+    """
+
+    def __init__(self, model: FinetunedModel, settings: EnsembleSettings, dev_name: str, out: Path):
+        assert settings.data is not None
+        self._model, self._settings = model, settings
+        self._names = split_names_to_predict(model.task, settings.data)
+        self._write = prediction_writer(model.task, settings.data, self._names, out)
+        # A file is both dev and the rows to predict, so its examples are scored once.
+        self._unscored = set(self._names) - {dev_name} if is_folder(settings.data) else set()
+        for name in self._unscored:  # an unreadable split must fail before dev is scored
+            next(read_split(model, name, settings, require_labels=False))
+
+    def write(self, ensemble: EnsembleModel, of_dev: Iterator[tuple[Example, Prediction]]) -> None:
+        """Write the predictions of all splits; those of the split that is already scored are given."""
+        for name in self._names:
+            if name not in self._unscored:
+                self._write(name, RowStream(of_dev))
+                continue
+            examples = read_split(self._model, name, self._settings, require_labels=False)
+            tracked_examples = progress.track(examples, f"Predicting {name}", unit="examples")
+            counts = EncodingCounts(ensemble.tokenizer.special_ids)
+            self._write(name, RowStream(ensemble.create_scorer().predict(tracked_examples, counts)))
+            counts.print_warnings(f"{self._settings.data}, {name}")
 
 
 def _load_candidates(sources: Sequence[str | Path], settings: EnsembleSettings) -> list[FinetunedModel]:

@@ -14,10 +14,11 @@ import numpy as np
 from albertine import progress
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import load_task_model
-from albertine.inference.evaluate import check_evaluation, read_split
+from albertine.inference.evaluate import check_evaluation
 from albertine.inference.exit_points import ExitPoint, measure_points
 from albertine.inference.exits import note_missing_exits, rule_for_model
 from albertine.inference.finetuned_model import FinetunedModel
+from albertine.inference.read_split import read_split
 from albertine.inference.settings import EvaluateSettings
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
 

@@ -13,9 +13,9 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.inference.ensemble_model import EnsembleModel, TaskModel, load_task_model
-from albertine.inference.evaluate import read_split
 from albertine.inference.finetuned_model import resolve_columns
 from albertine.inference.predict_on_cluster import ClusterPredictor
+from albertine.inference.read_split import read_split
 from albertine.inference.row_identity import row_identity
 from albertine.inference.settings import PredictSettings
 from albertine.inference.table_writer import RowChunk, TableRows, all_rows, check_table_file, write_table
