@@ -25,7 +25,7 @@ from tests.task_fixtures import (
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
-from albertine.inference import evaluate as evaluate_module
+from albertine.inference import read_split as read_split_module
 from albertine.inference import table_writer
 from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import EvaluationResult, evaluate, paper_averages
@@ -98,7 +98,7 @@ def test_predict_streams_rows(reviews_model: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(scorer, "CHUNK_SIZE", 4)
     rows_ahead: list[int] = []
     rows_read = 0
-    read_split = evaluate_module.read_split
+    read_split = read_split_module.read_split
 
     def counting_read_split(*args: Any, **kwargs: Any) -> Any:
         nonlocal rows_read
