@@ -158,10 +158,13 @@ def test_official_files_of_every_task_are_copied(task: str, world: Path, tmp_pat
     if task == "squad-1.1":
         data.mkdir()
         shutil.copyfile(world / "squad" / "train-v1.1.json", data / "xquad.en.json")
+    elif task == "wnli":  # the little world has none
+        (data / "WNLI").mkdir(parents=True)
+        rows = "".join(f"{number}\tone {number}\ttwo\t{number % 2}\n" for number in range(30))
+        for part in ("train", "dev"):
+            (data / "WNLI" / f"{part}.tsv").write_text(f"index\tsentence1\tsentence2\tlabel\n{rows}")
     else:
         shutil.copytree(world / "glue", data / "glue")
-    if not (data / "glue" / "WNLI").exists() and task == "wnli":
-        pytest.skip("the little world has no WNLI")
     copies = find_copies(tmp_path / "store", data, [task], (20, 10))
     copies.write()
     parts = {file.name: len(file.read_text().splitlines()) for file in copies.folders[task].iterdir()}
