@@ -15,7 +15,7 @@ from albertine.finetune.paper_defaults import scaled_learning_rate, task_default
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings
 from albertine.study.catalog import claims_for, find_claim
 from albertine.study.settings import StudySettings
-from albertine.study.study import repeat_command
+from albertine.study.study import claim_runs, repeat_command
 from albertine.study.task_examples import ExampleSettings, find_copies
 from albertine.study.tasks import _settings
 from albertine.tasks.task_sources import TASKS_WITH_SOURCES
@@ -255,3 +255,24 @@ def test_the_command_of_the_page_names_the_data(tmp_path: Path) -> None:
     settings = StudySettings(scale="evening", text="my text", data=Path("my data"))
     command = repeat_command(find_claim("table-9-glue"), settings, tmp_path)
     assert command.endswith("--text 'my text' --data 'my data'")
+
+
+def test_scores_and_models_depend_on_the_examples_of_the_start(text: Path, tmp_path: Path) -> None:
+    (tmp_path / "three.toml").write_text(CLAIM)
+    claim = find_claim(str(tmp_path / "three.toml"))
+    data = write_tasks(tmp_path / "data", "mnli", "qqp", "sst2")
+    settings = StudySettings(scale="evening", text=str(text), data=data)
+
+    def folders() -> dict[str, list[Path]]:
+        (planned,) = claim_runs([claim], tmp_path / "out", settings)
+        return {
+            arm: [run._plan_folder, Path(run._task_part("qqp").name)]
+            for arm, (run,) in planned.by_arm().items()
+        }
+
+    before = folders()
+    with (data / "sst2.train.jsonl").open("a") as file:
+        file.write("\n")
+    after = folders()
+    assert before["ensemble"] == after["ensemble"]
+    assert not set(before["single"]) & set(after["single"])

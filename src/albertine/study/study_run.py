@@ -140,7 +140,7 @@ class StudyRun:
     @property
     def _plan_folder(self) -> Path:
         assert self.finetuning is not None
-        key = self.data.examples.key(self.protocol.tasks)
+        key = self._examples_key(self.protocol.tasks)
         return self._tasks_folder / (f"{self.finetuning.hash}-{key}" if key else self.finetuning.hash)
 
     @property
@@ -195,12 +195,16 @@ class StudyRun:
     def _task_part(self, task: str) -> RunPart:
         protocol = self.protocol
         name = f"{task}-{protocol.finetune_steps}-{protocol.examples}-{protocol.dev_examples}"
-        start = None if self.finetuning is None else self.finetuning.start
-        if key := self.data.examples.key([task, *([start] if start else [])]):
+        if key := self._examples_key([task]):
             name += f"-{key}"
         if self.finetuning is not None:
             name += f"-{self.finetuning.hash}"
         return RunPart(name, (task,), partial(self._finetune_and_score, task))
+
+    def _examples_key(self, tasks: Sequence[str]) -> str:
+        """Return the key of the examples on which the scores of some tasks depend."""
+        start = None if self.finetuning is None else self.finetuning.start
+        return self.data.examples.key([*tasks, *([start] if start else [])])
 
     def tasks(self, measures: Collection[str]) -> Sequence[str]:
         """Return the tasks that the measures need."""
