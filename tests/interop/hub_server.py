@@ -44,7 +44,9 @@ class HubHandler(BaseHTTPRequestHandler):
     def respond(self, *, body: bool) -> None:
         HubHandler.authorizations.append(self.headers.get("authorization"))
         parts = unquote(urlsplit(self.path).path).strip("/").split("/")
-        if parts[:2] == ["api", "models"] and parts[2:4] == ["someone", "small"]:
+        if parts[0] == "datasets":
+            parts = parts[1:]
+        if parts[0] == "api" and parts[1] in ("models", "datasets") and parts[2:4] == ["someone", "small"]:
             self.respond_with_metadata(parts[4:])
         elif parts[:3] == ["someone", "small", "resolve"] and parts[3] in ("main", COMMIT):
             self.respond_with_file(self.folder / "/".join(parts[4:]), body=body)
@@ -57,22 +59,27 @@ class HubHandler(BaseHTTPRequestHandler):
         if len(parts) > 1 and parts[1] not in ("main", COMMIT):
             self.send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         elif parts[:1] == ["tree"]:
-            entries = [
-                {
-                    "type": "file",
-                    "path": name,
-                    "size": (self.folder / name).stat().st_size,
-                    "oid": etag(self.folder / name),
-                }
-                for name in names
-            ]
-            self.send(200, json.dumps(entries).encode())
+            self.respond_with_tree(self.folder / "/".join(parts[2:]))
         else:
             siblings = [{"rfilename": name} for name in names]
             model = {"id": "someone/small", "modelId": "someone/small", "sha": COMMIT, "siblings": siblings}
             self.send(
                 200, json.dumps(model | {"private": False, "tags": [], "downloads": 0, "likes": 0}).encode()
             )
+
+    def respond_with_tree(self, folder: Path) -> None:
+        if not folder.is_dir():
+            self.send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
+            return
+        entries = []
+        recursive = "recursive=true" in urlsplit(self.path).query.lower()
+        for path in sorted(folder.rglob("*") if recursive else folder.iterdir()):
+            entry = {"path": path.relative_to(self.folder).as_posix(), "type": "directory", "oid": "0" * 40}
+            size = path.stat().st_size
+            entries.append(
+                {**entry, "type": "file", "size": size, "oid": etag(path)} if path.is_file() else entry
+            )
+        self.send(200, json.dumps(entries).encode())
 
     def respond_with_file(self, path: Path, *, body: bool) -> None:
         if not path.exists():
@@ -83,12 +90,15 @@ class HubHandler(BaseHTTPRequestHandler):
         content = path.read_bytes()
         headers = {"ETag": f'"{etag(path)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
         requested_range = self.headers.get("range")
-        start = int(requested_range.removeprefix("bytes=").split("-")[0]) if requested_range else 0
-        if start:
-            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        start, end = 0, len(content)
+        if requested_range:
+            first, _, last = requested_range.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(end, int(last) + 1 if last else end)
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(content)}"
         truncate = path.suffix == ".safetensors" and HubHandler.num_truncated > 0 and body
         HubHandler.num_truncated -= truncate
-        self.send(206 if start else 200, content[start:], headers, body=body, truncate=truncate)
+        status = 206 if requested_range else 200
+        self.send(status, content[start:end], headers, body=body, truncate=truncate)
 
     def send(
         self,

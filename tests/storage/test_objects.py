@@ -8,9 +8,9 @@ from albertine.storage import objects
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
-    bucket: str, monkeypatch: pytest.MonkeyPatch
+    any_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, original, opened = f"{bucket}/note", objects.open_object, list[str]()
+    url, original, opened = f"{any_bucket}/note", objects.open_object, list[str]()
     contents = {"before": b"short", "after": b"much longer"}
 
     def write(content: bytes) -> None:

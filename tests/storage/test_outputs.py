@@ -181,8 +181,8 @@ with output_file.output_file(Path(sys.argv[1])) as file:
 """
 
 
-def test_a_killed_upload_leaves_no_object_and_can_be_repeated(bucket: str) -> None:
-    url = f"{bucket}/x.csv"
+def test_a_killed_upload_leaves_no_object_and_can_be_repeated(any_bucket: str) -> None:
+    url = f"{any_bucket}/x.csv"
     killed = subprocess.run(
         [sys.executable, "-c", _KILLED_UPLOAD, url],
         check=False,

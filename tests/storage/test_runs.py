@@ -90,10 +90,10 @@ def lose_machine(url: str) -> None:
 
 @pytest.mark.slow
 def test_a_run_resumes_on_another_machine_with_the_same_weights(
-    bucket: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    any_bucket: str, settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretrain(tmp_path / "local", settings)
-    url = f"{bucket}/runs/first"
+    url = f"{any_bucket}/runs/first"
     with crash_after(7, url, "checkpoints/step-00000006", monkeypatch):
         pretrain(url, settings)
     lose_machine(url)

@@ -68,21 +68,21 @@ def shard_bytes(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_corpus_of_urls_has_the_bytes_of_a_local_one(
-    bucket: str, mixed_text: Path, tokenizer: Path, tmp_path: Path, workers: int
+    any_bucket: str, mixed_text: Path, tokenizer: Path, tmp_path: Path, workers: int
 ) -> None:
-    upload_plainly(mixed_text, f"{bucket}/text")
+    upload_plainly(mixed_text, f"{any_bucket}/text")
     arguments = ["--held-out", "0.1", "--workers", str(workers)]
     arguments += ["--tokenizer", str(tokenizer)]
     local = tmp_path / "corpus"
     assert run_command(app, ["corpus", "build", str(mixed_text), "--out", str(local), *arguments]) == 0
-    out = f"{bucket}/corpus"
-    command = ["corpus", "build", f"{bucket}/text", "--out", out, *arguments]
+    out = f"{any_bucket}/corpus"
+    command = ["corpus", "build", f"{any_bucket}/text", "--out", out, *arguments]
     assert run_command(app, command) == 0
     corpus = Corpus(Path(out))
     assert shard_bytes(corpus.folder) == shard_bytes(local)
     expected, found = read_manifest(local), corpus.manifest
     assert found.shards == expected.shards
-    assert [name.removeprefix(f"{bucket}/text") for name in found.sources] == [
+    assert [name.removeprefix(f"{any_bucket}/text") for name in found.sources] == [
         name.removeprefix(str(mixed_text)) for name in expected.sources
     ]
     assert run_command(app, ["corpus", "check", out]) == 0
@@ -105,16 +105,16 @@ def test_samples_of_a_corpus_on_object_storage_are_those_of_a_local_one(bucket: 
         assert (first.tokens == second.tokens).all()
 
 
-def test_an_object_whose_name_looks_like_a_pattern_is_found(bucket: str) -> None:
-    write_object(f"{bucket}/notes[1].txt", b"One text.")
-    write_object(f"{bucket}/notes1.txt", b"Another one.")
-    (source,) = find_sources([f"{bucket}/notes[1].txt"])
+def test_an_object_whose_name_looks_like_a_pattern_is_found(any_bucket: str) -> None:
+    write_object(f"{any_bucket}/notes[1].txt", b"One text.")
+    write_object(f"{any_bucket}/notes1.txt", b"Another one.")
+    (source,) = find_sources([f"{any_bucket}/notes[1].txt"])
     assert source.name.endswith("notes[1].txt")
-    assert len(find_sources([f"{bucket}/notes*.txt"])) == 2
+    assert len(find_sources([f"{any_bucket}/notes*.txt"])) == 2
 
 
 def test_a_large_text_is_read_in_ranges(
-    bucket: str, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    any_bucket: str, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two chunks of a file give the documents of the local file, and no request takes the whole file."""
     file = tmp_path / "long.txt"
@@ -122,7 +122,7 @@ def test_a_large_text_is_read_in_ranges(
     sentences = made_up_sentences(3, 2000)
     file.write_text("\n\n".join(" ".join(rng.choices(sentences, k=50)) for _ in range(5000)))
     assert file.stat().st_size > 9 << 20
-    write_object(f"{bucket}/long.txt", file.read_bytes())
+    write_object(f"{any_bucket}/long.txt", file.read_bytes())
     requested = []
     original = objects._ObjectReader.readinto
 
@@ -131,7 +131,7 @@ def test_a_large_text_is_read_in_ranges(
         return original(self, buffer)
 
     monkeypatch.setattr(objects._ObjectReader, "readinto", record)
-    (source,), (local,) = find_sources([f"{bucket}/long.txt"]), find_sources([str(file)])
+    (source,), (local,) = find_sources([f"{any_bucket}/long.txt"]), find_sources([str(file)])
     chunks, local_chunks = (
         list(sources_module.source_chunks(source)),
         list(sources_module.source_chunks(local)),

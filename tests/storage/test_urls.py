@@ -42,7 +42,19 @@ def test_urls_with_secrets_are_refused_without_repeating_them(url: str, as_path:
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("url", ["s3://", "s3://b/../c", "s3://b/./c", "s3://b//c", "s3://b/\n", "gs://b\\c"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://",
+        "s3://b/../c",
+        "s3://b/./c",
+        "s3://b//c",
+        "s3://b/\n",
+        "gs://b\\c",
+        "hf://owner",
+        "hf://datasets/owner",
+    ],
+)
 def test_urls_that_name_nothing_are_refused(url: str) -> None:
     with pytest.raises(InputError):
         assert storage_url(url)

@@ -26,7 +26,7 @@ from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
 from albertine.storage.objects import list_objects, open_object
-from albertine.storage.urls import is_safe_name, join_url, storage_url, url_name
+from albertine.storage.urls import credentials_advice, is_safe_name, join_url, storage_url, url_name
 
 _DEFAULT_GIGABYTES = 50
 _BLOCK_BYTES = 4 << 20
@@ -101,7 +101,10 @@ def download_folder(url: str, wanted: Callable[[str], bool] = lambda _: True) ->
     for attempt in range(_ATTEMPTS):
         files, version = _remote_files(url)
         if not files:
-            raise InputError(f"{url}: no such folder, or an empty one")
+            private = f"; if it is private, credentials belong {credentials_advice(url)}" * url.startswith(
+                "hf:"
+            )
+            raise InputError(f"{url}: no such folder, or an empty one{private}")
         wanted_files = {name: file for name, file in files.items() if wanted(name)}
         try:
             return _download(url, _key(url + version), wanted_files)

@@ -23,6 +23,7 @@ _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 10, 60, 4
 _READ_ATTEMPTS = 4  # of an object that is replaced while it is read
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_EMULATOR_VARIABLES = ("STORAGE_EMULATOR_HOST",)
 _ERROR_NAME = re.compile(r"AWS Error ([A-Z_]+)|Status\(([A-Z_]+)")
 _CURL_REASON = re.compile(r"curlCode: \d+, ([\w ,.'-]{1,80})")
 _DENIED = re.compile(
@@ -68,11 +69,8 @@ def list_objects(url: str) -> dict[str, StoredObject]:
     objects = {}
     with described_errors(url):
         filesystem, path = _resolve(url)
-        try:
-            infos = filesystem.get_file_info(FileSelector(path, recursive=True))
-        except FileNotFoundError:
-            return {}
-        for info in infos:
+        selector = FileSelector(path, allow_not_found=True, recursive=True)
+        for info in filesystem.get_file_info(selector):
             name = info.path.strip("/")[len(path) :].strip("/")
             if found := _stored_object(join_url(url, name), info):
                 objects[name] = found
@@ -80,10 +78,10 @@ def list_objects(url: str) -> dict[str, StoredObject]:
 
 
 class _ObjectReader(io.RawIOBase):
-    """An object as a file without a buffer: each read requests a range of bytes."""
+    """An object as a file without a buffer: each read requests a range of bytes, and nothing else does."""
 
     def __init__(self, url: str):
-        self._url = url
+        self._url, self._position = url, 0
         with described_errors(url):
             filesystem, path = _resolve(url)
             self._file = filesystem.open_input_file(path)
@@ -95,14 +93,21 @@ class _ObjectReader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return int(self._file.seek(offset, whence))
+        if whence == io.SEEK_END:
+            with described_errors(self._url):
+                offset += self._file.size()
+        self._position = max(0, offset + (self._position if whence == io.SEEK_CUR else 0))
+        return self._position
 
     def tell(self) -> int:
-        return int(self._file.tell())
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
         with described_errors(self._url):
-            return int(self._file.readinto(buffer))
+            content = self._file.read_at(len(buffer), self._position)
+        buffer[: len(content)] = content
+        self._position += len(content)
+        return len(content)
 
     def close(self) -> None:
         if not self.closed:
@@ -224,6 +229,8 @@ def described_errors(url: str) -> Iterator[None]:
 def _problem(url: str, error: Exception) -> str:
     """Return what is wrong and what to do, without the words of the library."""
     text = str(error)
+    if "OAuth2 access token" in text:  # the kind of the error would be that of a lost connection
+        return f"no valid credentials; they belong {credentials_advice(url)}"
     match = _ERROR_NAME.search(text)
     name = next(filter(None, match.groups())) if match else type(error).__name__
     if "NO_SUCH_BUCKET" in text or "bucket does not exist" in text or name == "RepositoryNotFoundError":
@@ -250,7 +257,7 @@ def _resolve(url: str) -> tuple[Any, str]:
     bucket = path.partition("/")[0]
     if scheme == "s3":
         return _s3(bucket, *(_environment(names) for names in (_ENDPOINT_VARIABLES, _REGION_VARIABLES))), path
-    return (_gs() if scheme == "gs" else _hf()), path
+    return (_gs(_environment(_EMULATOR_VARIABLES)) if scheme == "gs" else _hf()), path
 
 
 def _environment(names: tuple[str, ...]) -> str:
@@ -278,11 +285,23 @@ def _s3(bucket: str, endpoint: str, region: str) -> Any:
     )
 
 
-@lru_cache(maxsize=1)
-def _gs() -> Any:
+@lru_cache(maxsize=4)
+def _gs(emulator: str) -> Any:
+    """Return the file system of Google, or of a server that stands for it and asks for no credentials."""
     from pyarrow import fs
 
-    return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=_REQUEST_SECONDS))
+    limit = timedelta(seconds=_REQUEST_SECONDS)
+    if not emulator:
+        return fs.GcsFileSystem(retry_time_limit=limit)
+    scheme, _, host = emulator.rpartition("://")
+    if scheme not in ("", "http", "https"):
+        raise InputError(f"{_EMULATOR_VARIABLES[0]}: not a URL; expected http:// or https:// and a host")
+    return fs.GcsFileSystem(
+        anonymous=True,
+        scheme=scheme or "http",
+        endpoint_override=host.rstrip("/"),
+        retry_time_limit=limit,
+    )
 
 
 @lru_cache(maxsize=1)

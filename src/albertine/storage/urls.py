@@ -11,6 +11,7 @@ from albertine.errors import InputError
 
 # `Path` keeps only one of the two slashes; settings and options that are paths come in that form.
 _URL = re.compile(r"(s3|gs|hf):/{1,2}(?!/)(.*)", re.DOTALL)
+_HUB_REPOSITORY = re.compile(r"((datasets|spaces|models)/)?(?!(datasets|spaces|models)/)[^/]+/[^/]+")
 _OTHER_SCHEME = re.compile(r"(https?|ftp|file|s3a|s3n|gcs|az|abfss?|wasbs?|hdfs|memory)://?[^/]")
 
 
@@ -31,6 +32,8 @@ def storage_url(path: str | Path) -> str | None:
         raise InputError(
             f"{scheme}://{ascii(rest)[1:80]}: not a valid URL; expected {scheme}://{_PATTERNS[scheme]}"
         )
+    if scheme == "hf" and not _HUB_REPOSITORY.match(rest):
+        raise InputError(f"hf://{rest}: not a repository; expected hf://{_PATTERNS[scheme]}")
     return f"{scheme}://{rest}"
 
 

@@ -1,0 +1,67 @@
+"""What is particular to Google Cloud Storage: its credentials, its errors, and a server in its place."""
+
+import shlex
+import socket
+from pathlib import Path
+
+import pytest
+
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.errors import InputError
+from albertine.storage import objects
+from albertine.storage.objects import find_object, list_objects
+
+from .test_folders import one_line_error
+from .test_texts_and_corpora import upload_plainly
+
+
+@pytest.fixture(autouse=True)
+def short_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_REQUEST_SECONDS", 1)
+    objects._gs.cache_clear()
+
+
+def test_without_credentials_one_line_says_where_they_belong(
+    empty_cache: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "key.json"
+    for problem in ("missing file", "no key"):
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
+        message = one_line_error("gs://bucket/x")
+        assert "no valid credentials; they belong in GOOGLE_APPLICATION_CREDENTIALS" in message, problem
+        assert str(key) not in message
+        key.write_text("{}")
+
+
+def test_a_lost_connection_gives_one_line(google_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"127.0.0.1:{unused.getsockname()[1]}")
+    assert "no connection" in one_line_error(f"{google_bucket}/x")
+
+
+def test_a_wrong_address_of_an_emulator_is_refused(
+    google_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "ftp://127.0.0.1")
+    with pytest.raises(InputError, match="STORAGE_EMULATOR_HOST: not a URL; expected http"):
+        find_object(f"{google_bucket}/x")
+
+
+@pytest.mark.slow
+def test_the_commands_work_in_a_bucket(
+    google_bucket: str, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From text to a resumed run, all in the bucket."""
+    upload_plainly(text if text.is_dir() else text.parent, f"{google_bucket}/text")
+    options = "--model.layers 1 --model.hidden-size 32 --model.heads 2 --objective.max-length 32"
+    corpus, run = f"{google_bucket}/corpus", f"{google_bucket}/runs/first"
+    for command in (
+        f"tokenizer train {google_bucket}/text --vocab-size 300 --out {google_bucket}/tokenizer",
+        f"corpus build {google_bucket}/text --tokenizer {google_bucket}/tokenizer --out {corpus}",
+        f"pretrain --corpus {corpus} --train.steps 2 {options} --out {run}",
+        f"info {run}",
+    ):
+        assert run_command(app, shlex.split(command)) == 0, capsys.readouterr().err
+    assert "albertine-folder.json" in list_objects(run)
