@@ -16,6 +16,7 @@ from albertine.executors import ray_cluster, ray_worker
 from albertine.executors.cluster import open_cluster
 from albertine.executors.executor import run_window
 from albertine.executors.process_pool import ProcessPool
+from albertine.executors.ray_address import running_cluster
 from albertine.executors.ray_worker import JobSetup
 
 
@@ -93,30 +94,30 @@ def test_an_address_that_is_not_host_and_port_is_refused(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(InputError, match=f"RAY_ADDRESS={address}: expected HOST:PORT"):
-        ray_cluster.running_cluster()
+        running_cluster()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999"])
 def test_a_cluster_that_does_not_answer_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(InputError, match=f"RAY_ADDRESS={address}: no cluster answers"):
-        ray_cluster.running_cluster()
+        running_cluster()
 
 
 def test_a_stale_file_of_ray_start_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert ray_cluster.running_cluster() is None
+    assert running_cluster() is None
     file = tmp_path / "ray" / "ray_current_cluster"
     file.parent.mkdir()
     file.write_text("127.0.0.1:1")
     with pytest.raises(InputError, match=r"ray_current_cluster: 127.0.0.1:1: no cluster answers"):
-        ray_cluster.running_cluster()
+        running_cluster()
     with socket.create_server(("127.0.0.1", 0)) as server:
         file.write_text(f"127.0.0.1:{server.getsockname()[1]}")
-        assert ray_cluster.running_cluster() == "auto"
+        assert running_cluster() == "auto"
     monkeypatch.setenv("RAY_ADDRESS", "local")
-    assert ray_cluster.running_cluster() is None
+    assert running_cluster() is None
 
 
 def test_a_worker_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

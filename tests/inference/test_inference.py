@@ -474,8 +474,7 @@ def test_named_question_column_must_exist(named_in: str, checkpoint: Path, tmp_p
     settings = PredictSettings(data=data, device="cpu")
     if named_in == "prediction":
         assert predict(model, settings, tmp_path / "a.jsonl") == 1
-        settings = replace(settings)
-        settings.record_explicit_keys({"question"})  # as in --question question
+        settings = settings.with_explicit_keys({"question"})  # as in --question question
     name = columns.get("question", "question")
     with pytest.raises(InputError, match=rf"new.jsonl: no column {name}; .*name another with --question"):
         predict(model, settings, tmp_path / "b.jsonl")

@@ -242,8 +242,7 @@ class _ExitBenchmark:
         values = {field.name: getattr(self._settings, field.name) for field in fields(FinetuneSettings)}
         train = replace(self._settings.train, seed=seed, exits=variant.trains_exits)
         settings = FinetuneSettings(**{**values, "seeds": 1, "init_from": None, "train": train})
-        settings.record_explicit_keys(self._settings.explicit_keys - {"seeds", "init_from"})
-        return settings
+        return settings.with_explicit_keys(self._settings.explicit_keys - {"seeds", "init_from"})
 
     def _shallow_copy(self, layers: int) -> Path:
         """Return the folder of a copy of the checkpoint with fewer layers."""

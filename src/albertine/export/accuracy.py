@@ -219,8 +219,7 @@ class _FinetunedJudge(Judge):
 def _with_data(settings: ExportSettings, data: Path | str | None) -> ExportSettings:
     """Return settings with other data and the same columns."""
     changed = replace(settings, data=None if data is None else str(data))
-    changed.record_explicit_keys(settings.explicit_keys)
-    return changed
+    return changed.with_explicit_keys(settings.explicit_keys)
 
 
 class _PretrainedJudge(Judge):

@@ -71,7 +71,7 @@ def _examples(settings: EmbedSettings, errors: ReadErrors) -> Iterator[TextExamp
     """Yield the texts of the data; raise `InputError` if there are none."""
     assert settings.data is not None
     columns = DataSettings(text=settings.text, id=settings.id, header=settings.header)
-    columns.record_explicit_keys(settings.explicit_keys)
+    columns = columns.with_explicit_keys(settings.explicit_keys)
     count = 0
     texts = read_texts(settings.data, columns, errors)
     for count, example in enumerate(progress.track(texts, "Embedding", unit="texts"), 1):  # noqa: B007

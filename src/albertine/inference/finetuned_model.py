@@ -162,5 +162,4 @@ def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:
     }
     resolved = replace(settings, **card_columns)
     # The columns that differ from the defaults were named in fine-tuning.
-    resolved.record_explicit_keys(settings.explicit_keys | resolved.explicit_keys)
-    return resolved
+    return resolved.with_explicit_keys(settings.explicit_keys | resolved.explicit_keys)

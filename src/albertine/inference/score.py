@@ -73,7 +73,7 @@ class _ScoredRows(TableRows):
         settings = self._settings
         assert settings.data is not None
         columns = DataSettings(text=settings.text, id=settings.id, header=settings.header)
-        columns.record_explicit_keys(settings.explicit_keys)
+        columns = columns.with_explicit_keys(settings.explicit_keys)
         texts = islice(read_texts(settings.data, columns, self.read_errors), num_finished, None)
         for chunk in example_chunks(progress.track(texts, "Scoring", unit="texts"), _CHUNK_SIZE):
             rows = [

@@ -37,37 +37,31 @@ def _bert(hidden_size: int, layers: int) -> ModelSettings:
     )
 
 
-_PUBLISHED: Mapping[str, ModelSettings] = MappingProxyType(
-    {
-        "bert-base": _bert(768, 12),
-        "bert-large": _bert(1024, 24),
-        "bert-xlarge": _bert(2048, 24),
-        "albert-base": _albert(768, 12),
-        "albert-large": _albert(1024, 24),
-        "albert-xlarge": _albert(2048, 24),
-        "albert-xxlarge": _albert(4096, 12),
-        # On two CPU cores these three pre-train in an evening, an hour and minutes.
-        "albert-small": ModelSettings(hidden_size=512, layers=8, heads=8),
-        "albert-tiny": ModelSettings(hidden_size=256, layers=6, heads=4, vocab_size=8_000),
-        "demo": ModelSettings(
-            hidden_size=128, layers=4, heads=4, embedding_size=64, vocab_size=2_000, max_length=128
-        ),
-    }
-)
+_PUBLISHED = {
+    "bert-base": _bert(768, 12),
+    "bert-large": _bert(1024, 24),
+    "bert-xlarge": _bert(2048, 24),
+    "albert-base": _albert(768, 12),
+    "albert-large": _albert(1024, 24),
+    "albert-xlarge": _albert(2048, 24),
+    "albert-xxlarge": _albert(4096, 12),
+    # On two CPU cores these three pre-train in an evening, an hour and minutes.
+    "albert-small": ModelSettings(hidden_size=512, layers=8, heads=8),
+    "albert-tiny": ModelSettings(hidden_size=256, layers=6, heads=4, vocab_size=8_000),
+    "demo": ModelSettings(
+        hidden_size=128, layers=4, heads=4, embedding_size=64, vocab_size=2_000, max_length=128
+    ),
+}
 
 _FAMILY = "albertine-"
+_OWN = {
+    name.replace("albert-", _FAMILY): replace(model, norm_first=True, rotary=True)
+    for name, model in _PUBLISHED.items()
+    if name.startswith("albert-")
+}
 MODEL_PRESETS: Mapping[str, ModelSettings] = MappingProxyType(
-    {
-        **_PUBLISHED,
-        **{
-            name.replace("albert-", _FAMILY): replace(model, norm_first=True, rotary=True)
-            for name, model in _PUBLISHED.items()
-            if name.startswith("albert-")
-        },
-    }
+    {name: model.with_explicit_keys({"preset"}) for name, model in (_PUBLISHED | _OWN).items()}
 )
-for _preset in MODEL_PRESETS.values():
-    _preset.record_explicit_keys({"preset"})
 
 # Settings beside those of the model, which the presets of the family set if nothing else does.
 _FAMILY_TRAINING: Mapping[str, Mapping[str, object]] = MappingProxyType(

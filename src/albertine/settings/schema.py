@@ -10,8 +10,9 @@ import dataclasses
 import math
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from albertine.errors import InputError, did_you_mean
 
@@ -123,9 +124,11 @@ class Settings:
         """
         return frozenset(_explicit_keys(self, type(self)(), ""))
 
-    def record_explicit_keys(self, keys: Iterable[str]) -> None:
-        """Record which keys of this table were given; each nested table has its own record."""
-        object.__setattr__(self, "_recorded_keys", frozenset(keys))
+    def with_explicit_keys(self, keys: Iterable[str]) -> Self:
+        """Return a copy that records which keys of this table were given; nested tables have their own."""
+        recorded = copy(self)
+        object.__setattr__(recorded, "_recorded_keys", frozenset(keys))
+        return recorded
 
     def check(self) -> None:
         """Raise `SettingError` if values contradict each other; subclasses override this."""

@@ -197,8 +197,7 @@ class _SettingsMerger:
         except SettingError as error:
             raise self._conflict_error(error, prefix) from None
         table_keys = {key.removeprefix(prefix) for key in self.explicit_keys if key.startswith(prefix)}
-        settings.record_explicit_keys(key for key in table_keys if "." not in key)
-        return settings
+        return settings.with_explicit_keys(key for key in table_keys if "." not in key)
 
     def _conflict_error(self, error: SettingError, prefix: str) -> InputError:
         """Return an error for values that contradict each other; it names the one that was given last."""
