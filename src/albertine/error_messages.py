@@ -15,8 +15,8 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
+from albertine.display import display_text
 from albertine.errors import AlbertineError, ExitStatus, did_you_mean
-from albertine.settings.schema import display_text
 
 _MAX_PATH_LENGTH = 400  # in a message, so that most paths are shown whole
 # System errors about a path that the user gave: wrong input, because a retry fails again.

@@ -12,11 +12,11 @@ from tests.task_fixtures import save_untrained_model, write_jsonl
 import albertine
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.inference import minimal_pairs as minimal_pairs_module
 from albertine.inference.minimal_pairs import MinimalPairsResult, evaluate_minimal_pairs
 from albertine.settings import HeadSettings
-from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard
 
 Pair = tuple[str, str]

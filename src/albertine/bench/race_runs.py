@@ -6,6 +6,7 @@ with the loading of batches and without evaluations.
 """
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +28,7 @@ from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed
-from albertine.train.metrics_log import read_metrics
+from albertine.train.metrics_log import MetricsLine, read_metrics
 from albertine.train.schedule import LearningRateSchedule, default_warmup
 from albertine.train.settings import PretrainTrainSettings
 
@@ -93,34 +94,42 @@ def train_side(run: RaceRun) -> RaceResult:
 
 def _train_ours(race_run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
     """Train as `albertine pretrain` does, with evaluations on the common samples."""
-    train = PretrainTrainSettings(
-        steps=race_run.steps,
-        batch_tokens=race_run.settings.batch_tokens,
-        lr=race_run.lr,
-        precision=race_run.settings.precision,
-        evaluate_every=race_run.evaluate_every,
-        save_minutes=1e6,
-    )
-    objective = ObjectiveSettings(max_length=race_run.settings.max_length)
-    model = replace(race_run.settings.model, vocab_size=len(corpus.tokenizer))
-    requested = PretrainSettings(
-        corpus=race_run.settings.corpus, model=model, objective=objective, train=train
-    )
-    settings = resolved_settings(requested, corpus, None)
+    settings = _settings_of_ours(race_run, corpus)
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch)
         (run / CHECKPOINTS_FOLDER).mkdir()
         trainer = build_trainer(run, settings, corpus, None, Distributed(0, 1, device), _ComparedPretraining)
         with trainer.recorder.open(-1):
             trainer.train()
-        lines = read_metrics(run)
-    training_lines = {line["step"]: line for line in lines if "seconds" in line}
-    curve = [
-        (training_lines[line["step"]]["seconds"] if line["step"] else 0.0, line["held_out_mlm_loss"])
-        for line in lines
-        if "held_out_mlm_loss" in line
-    ]
+        curve = _loss_curve(read_metrics(run))
     return RaceResult(curve, trainer.state.tokens, trainer.state.seconds)
+
+
+def _settings_of_ours(run: RaceRun, corpus: Corpus) -> PretrainSettings:
+    """Return the settings that `albertine pretrain` would have."""
+    train = PretrainTrainSettings(
+        steps=run.steps,
+        batch_tokens=run.settings.batch_tokens,
+        lr=run.lr,
+        precision=run.settings.precision,
+        evaluate_every=run.evaluate_every,
+        save_minutes=1e6,
+    )
+    settings = PretrainSettings(
+        corpus=run.settings.corpus,
+        model=replace(run.settings.model, vocab_size=len(corpus.tokenizer)),
+        objective=ObjectiveSettings(max_length=run.settings.max_length),
+        train=train,
+    )
+    return resolved_settings(settings, corpus, None)
+
+
+def _loss_curve(lines: Sequence[MetricsLine]) -> list[tuple[float, float]]:
+    """Return (training seconds, loss) of each evaluation in the metrics of a run."""
+    seconds = {line["step"]: line["seconds"] for line in lines if "seconds" in line} | {0: 0.0}
+    return [
+        (seconds[line["step"]], line["held_out_mlm_loss"]) for line in lines if "held_out_mlm_loss" in line
+    ]
 
 
 class _ComparedPretraining(Pretraining):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from albertine.check.findings import Finding, percent
 from albertine.corpus.check import check_corpus
-from albertine.settings.schema import display_text
+from albertine.display import display_text
 from albertine.text.characters import list_characters
 from albertine.text.languages import language_name
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from albertine.check.findings import DataItem, Finding, percent
-from albertine.settings.schema import display_text
+from albertine.display import display_text
 from albertine.text.settings import MIN_VOCAB_SIZE
 
 _LONG_SENTENCE = 2000  # characters without a sentence end

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from albertine.check.findings import DataItem, Finding, Severity, percent
-from albertine.settings.schema import display_text
+from albertine.display import display_text
 
 MAX_HASHES = 1 << 19
 _MANY = 0.01  # of the texts

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from albertine.check.findings import DataItem, Finding, Severity
-from albertine.settings.schema import display_text
+from albertine.display import display_text
 
 # The characters that Windows-1252 and Latin-1 show for the bytes 0x80 to 0xBF, which continue a character.
 _CONTINUATION = "".join(

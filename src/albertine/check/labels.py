@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from albertine.check.findings import DataItem, Finding, percent
-from albertine.settings.schema import display_text
+from albertine.display import display_text
 from albertine.tasks.formats.headers import is_number
 
 _MAX_LABELS = 10_000  # distinct ones that are counted

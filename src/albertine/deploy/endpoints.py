@@ -13,9 +13,9 @@ from albertine.deploy.batcher import BatchFunction, ItemResult
 from albertine.deploy.embedding import Embedder
 from albertine.deploy.paths import DEFAULT_PATHS, EMBED_PATH, OPENAI_PATHS, TOKENIZE_PATH
 from albertine.deploy.tokenization import make_tokenize_function
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.settings.engine import EngineName
-from albertine.settings.schema import display_text
 from albertine.tasks.types.inputs import InputField
 from albertine.tasks.types.json_schema import Schema
 from albertine.text.tokenizer import Tokenizer

@@ -14,8 +14,8 @@ from albertine.deploy.errors import error_response
 from albertine.deploy.request_record import current_record
 from albertine.deploy.server_log import ServerLog
 from albertine.deploy.tei import TeiError
+from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 
 _RETRY_HEADERS = {"Retry-After": "5"}
 _DISCONNECTED = 499  # as in nginx's logs; no client reads it

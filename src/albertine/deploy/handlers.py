@@ -17,8 +17,8 @@ from albertine.deploy.errors import error_response
 from albertine.deploy.paths import EMBED_PATH, TOKENIZE_PATH
 from albertine.deploy.request_record import current_record
 from albertine.deploy.tei import MAX_REQUEST_ITEMS, TeiError
+from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 
 MAX_BODY_BYTES = 1_000_000
 _SHUTDOWN_MESSAGE = "the server is shutting down; retry later"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from albertine.deploy.batcher import ItemResult
 from albertine.deploy.embedding import normalized
 from albertine.deploy.tei import TeiError, check_lengths, parse_texts
-from albertine.settings.schema import display_text
+from albertine.display import display_text
 
 KEY = "input"
 

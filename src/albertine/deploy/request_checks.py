@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from albertine.deploy.errors import error_response
-from albertine.settings.schema import display_text
+from albertine.display import display_text
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 

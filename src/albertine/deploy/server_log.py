@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from albertine import progress
 from albertine.deploy.request_record import RequestRecord
-from albertine.settings.schema import display_text
+from albertine.display import display_text
 
 LogFormat: TypeAlias = Literal["text", "json"]
 _MAX_PATH_LENGTH = 200

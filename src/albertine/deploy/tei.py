@@ -11,8 +11,8 @@ from typing import Any
 from albertine.deploy.batcher import MAX_BATCH_ITEMS
 from albertine.deploy.embedding import normalized
 from albertine.deploy.endpoints import MAX_CHARACTERS, ServedModel
+from albertine.display import display_text
 from albertine.errors import AlbertineError, InputError
-from albertine.settings.schema import display_text
 from albertine.text.unicode_check import check_text
 from albertine.version import __version__
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albertine import progress
+from albertine.display import display_text
 from albertine.errors import InputError, WorkError
-from albertine.settings.schema import display_text
 
 _TIMEOUT = 600  # seconds
 _MAX_FILE_BYTES = 64_000_000

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from albertine.display import display_text
 from albertine.errors import InputError, WorkError
-from albertine.settings.schema import display_text
 from albertine.tasks.sequences import SequenceBuilder
 from albertine.text.tokenizer import Tokenizer
 

@@ -18,6 +18,7 @@ import torch
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.device import choose_precision
+from albertine.display import display_value
 from albertine.errors import InputError
 from albertine.finetune.class_weights import balanced_class_weights
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
@@ -29,7 +30,6 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.input_files import read_json_object
 from albertine.model.depth_plan import depth_plan
 from albertine.model.model import Model
-from albertine.settings.schema import display_value
 from albertine.train.assembly import assemble_trainer
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER, CheckpointStore
 from albertine.train.distributed import Distributed, restart_wait_seconds

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from albertine.atomic import atomic_folder
+from albertine.display import display_text
 from albertine.errors import InputError, check_format
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.input_files import read_json_object
@@ -23,7 +24,6 @@ from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble, local_model
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
-from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, check_card, read_card_file
 from albertine.tasks.registry import create_task_type, find_task

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from albertine.display import display_text
 from albertine.engines.engine import Engine, check_finite
 from albertine.engines.exported_folder import open_export
 from albertine.engines.selection import prepare_engine
@@ -24,7 +25,6 @@ from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings.engine import EngineName, EngineOptions
 from albertine.settings.exit_rule import ExitRule
-from albertine.settings.schema import display_text
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.text.unicode_check import check_text
 

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 from albertine import progress
 from albertine.atomic import partial_paths, sync_to_disk
 from albertine.corpus.checked_json import read_checked_json, write_checked_json
+from albertine.display import display_value
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
-from albertine.settings.schema import display_value
 from albertine.storage.output_file import check_output_file
 
 _LOCK, _CONTENT, _CHECKPOINT = "lock", "content", "checkpoint.json"

@@ -7,13 +7,13 @@ from itertools import groupby
 from rich.markup import escape
 
 from albertine import progress
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.inference.evaluate import evaluate
 from albertine.inference.minimal_pairs import MinimalPairsResult, PairAccuracy, evaluate_minimal_pairs
 from albertine.inference.results_table import show_evaluations
 from albertine.inference.settings import EvaluateSettings
 from albertine.inference.show_exit_curve import show_exit_curves
-from albertine.settings.schema import display_text
 from albertine.tasks.metrics.display import result_table
 from albertine.tasks.registry import MINIMAL_PAIR_TASKS, is_minimal_pair_task
 

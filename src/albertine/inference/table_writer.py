@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from albertine import progress
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.inference.resumable_file import (
     ResumableFile,
@@ -17,7 +18,6 @@ from albertine.inference.resumable_file import (
     remove_leftovers,
     resumable_file,
 )
-from albertine.settings.schema import display_text
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import check_output_file, output_file
 from albertine.storage.urls import storage_url

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from albertine.display import display_text
 from albertine.errors import InputError, did_you_mean
 from albertine.info.published import TABLE_1, paper_parameter_count
 from albertine.interop.hub import locate_checkpoint
@@ -25,7 +26,6 @@ from albertine.model.cost import (
 from albertine.model.parameter_counts import ParameterCounts, bert_of_same_shape, count_parameters
 from albertine.settings import MODEL_PRESETS, ModelSettings, SettingError, Settings, setting
 from albertine.settings.presets import training_of_preset
-from albertine.settings.schema import display_text
 
 _BYTES_PER_UNIT = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BYTES_PER_UNIT |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}

@@ -14,11 +14,11 @@ from typing import Any
 from torch import Tensor
 
 from albertine import progress
+from albertine.display import display_long
 from albertine.errors import InputError
 from albertine.interop.tensor_bundle import read_tensor_bundle
 from albertine.interop.tensor_names import Family
 from albertine.interop.transformers_config import read_google_config
-from albertine.settings.schema import display_long
 
 _OPTIMIZER = re.compile(
     r"(/(adam|lamb)_[mv](_\d+)?|/Adam(_\d+)?|^beta[12]_power|^loss_scale|^good_steps"

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from albertine import progress
 from albertine.atomic import atomic_folder
+from albertine.display import display_long
 from albertine.errors import InputError
 from albertine.interop.model_from_tensors import (
     check_no_unnamed_head,
@@ -51,7 +52,6 @@ from albertine.interop.transformers_config import (
 from albertine.interop.weight_files import read_safetensors, read_weights
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.settings.schema import display_long
 from albertine.text.tokenizer import Tokenizer
 
 _UNLIMITED_LENGTH = 1_000_000  # `transformers` writes a larger `model_max_length` if there is no limit

@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from albertine.display import display_long
 from albertine.errors import InputError
 from albertine.interop.tensor_names import Family, ParameterMapping, tied_tensors
 from albertine.model.model import Model, init_weights
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.settings.schema import display_long
 
 _EXIT_HEADS, _EXIT_UNIT = "exit_heads.", "exit_unit."
 _TASK_LAYERS = ("head.out.", "head.answerable.")

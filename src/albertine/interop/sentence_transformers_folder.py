@@ -17,12 +17,12 @@ from typing import Any
 
 from torch import Tensor
 
+from albertine.display import display_text, display_value
 from albertine.errors import InputError
 from albertine.input_files import read_json_object, read_json_value
 from albertine.interop.model_from_tensors import check_finite
 from albertine.interop.weight_files import read_weights
 from albertine.model.sentence_vectors import POOLING_MODES, ActivationName, DenseLayer, PoolingMode
-from albertine.settings.schema import display_text, display_value
 from albertine.text.unicode_check import check_text
 
 MODULES_FILE = "modules.json"

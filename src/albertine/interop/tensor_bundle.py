@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from albertine.display import display_long
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file, read_bytes
 from albertine.interop.crc32c import masked_crc32c
-from albertine.settings.schema import display_long
 from albertine.text.protobuf import CorruptDataError, message_fields, read_varint
 
 _FOOTER_BYTES = 48

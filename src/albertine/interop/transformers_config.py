@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from albertine.display import display_text, display_value
 from albertine.errors import InputError
 from albertine.input_files import read_json_object
 from albertine.interop.tensor_names import (
@@ -22,7 +23,6 @@ from albertine.interop.tensor_names import (
     layer_group_count,
 )
 from albertine.settings import HeadSettings, ModelSettings, SettingsSource, build_settings
-from albertine.settings.schema import display_text, display_value
 
 # Name of the config in checkpoints of Google's code, and the family that it describes.
 _GOOGLE_CONFIGS: Mapping[str, Family] = {"albert_config.json": "albert", "bert_config.json": "bert"}

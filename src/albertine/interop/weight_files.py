@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from albertine.display import display_long
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file, read_json_object
-from albertine.settings.schema import display_long
 
 _MAX_HEADER_BYTES = 4_000_000  # about 40,000 tensors; a model of 1,000 layers has half of them
 

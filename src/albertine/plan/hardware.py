@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from albertine.display import display_text
 from albertine.errors import InputError, did_you_mean
 from albertine.model.cost import Precision
 from albertine.plan.settings import THIS_MACHINE, parse_hardware
 from albertine.settings import PrecisionName
-from albertine.settings.schema import display_text
 
 _TABLE = Path(__file__).with_name("hardware.toml")
 

@@ -14,6 +14,7 @@ from albertine.corpus.batches import Batch, BatchLoader, DataPosition, collate
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.interop.huggingface import checkpoint_writer
 from albertine.json_input import dataclass_from_json
@@ -25,7 +26,6 @@ from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.position_extrapolation import Sinusoids
 from albertine.pretrain.scores import sample_sums
 from albertine.pretrain.settings import PretrainSettings
-from albertine.settings.schema import display_text
 from albertine.train.distributed import Distributed
 from albertine.train.sharding import full_tensor, shard_like
 from albertine.train.step_metrics import StepMetrics

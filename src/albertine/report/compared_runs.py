@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.finetune.model_selection import score_to_minimize
 from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read_finetune_results
 from albertine.finetune.run import FinetuneResult
 from albertine.interop.hub import ENSEMBLE_FILE, refuse_ensemble
 from albertine.paired_statistics import PairedDifference, paired_difference
-from albertine.settings.schema import display_text
 from albertine.storage.cache import local_folder
 from albertine.storage.objects import display_path
 from albertine.tasks.metrics.display import shown_metrics

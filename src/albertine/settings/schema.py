@@ -9,11 +9,12 @@ from a TOML file, the command line or Python. So every `Settings` object is vali
 import dataclasses
 import math
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from albertine.display import display_value
 from albertine.errors import InputError, did_you_mean
 
 T = TypeVar("T")
@@ -38,46 +39,6 @@ class SettingError(InputError):
 
     def __reduce__(self) -> tuple[Any, ...]:  # errors are pickled between processes
         return type(self), (self.key, self.value, self.problem, self.conflicting_keys)
-
-
-MAX_DISPLAY_LENGTH = 80
-_MAX_LONG_LENGTH = 150
-
-
-def toml_escaped(text: str) -> str:
-    """Return text escaped for a basic string of TOML: on one line, without control characters."""
-
-    def escaped(character: str) -> str:
-        if character in '"\\':
-            return "\\" + character
-        return character if character.isprintable() else f"\\U{ord(character):08x}"
-
-    return "".join(map(escaped, text))
-
-
-def display_text(text: str, max_length: int = MAX_DISPLAY_LENGTH) -> str:
-    """Return user input for an error message: on one line, truncated to `max_length` characters."""
-    line = "".join(
-        character if character.isprintable() else toml_escaped(character)
-        for character in text[: max_length + 1]
-    )
-    return line if len(text) <= max_length else line[:max_length] + "..."
-
-
-def display_long(value: object) -> str:
-    """Return the name of a tensor or the reason of an error for an error message, on one line."""
-    return display_text(" ".join(str(value).split()), _MAX_LONG_LENGTH)
-
-
-def display_value(value: object) -> str:
-    """Return a value for an error message, in TOML notation on one line."""
-    if value is None:
-        return "(not set)"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "{...}"
-    return display_text(f'"{value}"' if isinstance(value, str | Path) else str(value))
 
 
 def setting(default: T, doc: str, *, minimum: float | None = None, maximum: float | None = None) -> T:

@@ -15,14 +15,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from albertine.display import display_text, display_value
 from albertine.errors import InputError, did_you_mean
 from albertine.settings.presets import find_preset, has_presets, training_of_preset
 from albertine.settings.schema import (
     SettingError,
     Settings,
     check_value,
-    display_text,
-    display_value,
     field_default,
     is_table,
     typed_fields,

@@ -7,9 +7,10 @@ equal settings.
 import tomllib
 from pathlib import Path
 
+from albertine.display import toml_escaped
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file
-from albertine.settings.schema import Settings, is_table, toml_escaped, type_description, typed_fields
+from albertine.settings.schema import Settings, is_table, type_description, typed_fields
 from albertine.settings.sources import SettingsSource
 
 _MAX_BYTES = 100_000

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from html import escape
 from statistics import fmean
 
+from albertine.display import display_value
 from albertine.progress import format_duration, format_flops
 from albertine.report.charts import NUM_COLORS, Axes, Curve, Interval, interval_chart, line_chart
 from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table, side_by_side
-from albertine.settings.schema import display_value
 from albertine.study.arm_report import ArmReport
 from albertine.study.claim import Expectation, merged
 from albertine.study.measures import find_measure

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from albertine.display import display_value
 from albertine.errors import InputError, check_format
 from albertine.input_files import read_json_object
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import SettingsSource, build_settings
-from albertine.settings.schema import SettingError, display_value
+from albertine.settings.schema import SettingError
 from albertine.tasks.settings import DataSettings, SequenceSettings
 
 CARD_FORMAT = 2

@@ -4,10 +4,10 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from albertine.display import display_text
 from albertine.errors import InputError, did_you_mean
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard, parse_card
 from albertine.tasks.metrics.scores import METRIC_NAMES
 from albertine.tasks.registry import TASK_TYPES, TASKS, task_type_of_head

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file
 from albertine.randomness import Stream, random_bits
-from albertine.settings.schema import display_text
 from albertine.tasks.examples import E, Example, QuestionExample, TextExample, example_chunks
 from albertine.tasks.formats.glue import GLUE, split_names
 from albertine.tasks.reading import labeled_examples, report_skipped

@@ -18,8 +18,8 @@ from functools import cache
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 from albertine.text.byte_tokens import with_low_byte_scores
 
 _STDERR = 2  # the file descriptor

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from sentencex import segment
 
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.json_input import JsonError, parse_json
-from albertine.settings.schema import display_text
 from albertine.text.hub_datasets import hub_records
 from albertine.text.paragraphs import ends_sentence, split_paragraphs
 from albertine.text.parquet_rows import parquet_rows, parquet_schema

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 from albertine.storage.objects import display_path, file_size, open_file
 from albertine.storage.urls import storage_url
 

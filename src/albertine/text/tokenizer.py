@@ -25,9 +25,9 @@ import tokenizers
 from numpy.typing import NDArray
 
 from albertine.checksums import file_checksum
+from albertine.display import display_text, display_value
 from albertine.errors import InputError
 from albertine.input_files import read_bytes, read_json_object
-from albertine.settings.schema import display_text, display_value
 from albertine.storage.cache import local_folder
 from albertine.text.backends import (
     LibraryErrors,

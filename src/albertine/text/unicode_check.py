@@ -1,7 +1,7 @@
 """Checks text for unpaired surrogates, which JSON and shells let through and UTF-8 cannot encode."""
 
+from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 
 
 def is_valid_unicode(text: str) -> bool:

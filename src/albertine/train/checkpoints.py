@@ -28,12 +28,12 @@ from torch import Tensor
 from albertine import progress
 from albertine.atomic import atomic_folder, sync_to_disk
 from albertine.checksums import file_checksum, json_checksum
+from albertine.display import display_text
 from albertine.errors import InputError, WorkError, check_format
 from albertine.input_files import check_regular_file, read_json_object
 from albertine.interop.huggingface import load_folder
 from albertine.interop.safetensors_file import write_tensors
 from albertine.json_input import JsonError
-from albertine.settings.schema import display_text
 from albertine.train.trainer_state import TrainerState
 
 CHECKPOINTS_FOLDER = "checkpoints"

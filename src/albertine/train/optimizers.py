@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 from albertine.train.bert_adam import make_bert_adam
 from albertine.train.lamb import Lamb
 from albertine.train.muon import Muon

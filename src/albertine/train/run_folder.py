@@ -18,6 +18,7 @@ from typing import Any
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused, partial_paths, remove_path
 from albertine.checksums import json_checksum
+from albertine.display import display_value
 from albertine.errors import InputError, WorkError, check_format
 from albertine.file_lock import file_lock
 from albertine.input_files import read_json_object
@@ -29,7 +30,7 @@ from albertine.settings import (
     settings_from_toml,
     settings_to_toml,
 )
-from albertine.settings.schema import display_value, is_table, typed_fields
+from albertine.settings.schema import is_table, typed_fields
 from albertine.train.checkpoints import (
     CHECKPOINTS_FOLDER,
     MODEL_FILE,

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from albertine.display import display_text
 from albertine.json_input import JsonError, parse_json
-from albertine.settings.schema import display_text
 from albertine.tasks.examples import AnswerText
 from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.settings import DataSettings

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 from albertine.text.unicode_check import is_valid_unicode
 
 ALL_COLUMNS = "all"

@@ -7,8 +7,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.settings.schema import display_text
 from albertine.storage.objects import display_path
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, TableRow
 from albertine.text.documents import ReadErrors

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from albertine.settings.schema import MAX_DISPLAY_LENGTH, display_text
+from albertine.display import MAX_DISPLAY_LENGTH, display_text
 from albertine.text.unicode_check import is_valid_unicode
 
 MAX_ROW_BYTES = 16 << 20

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from albertine import progress
+from albertine.display import display_text
 from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, parse_json
-from albertine.settings.schema import display_text
 from albertine.storage.objects import display_path, open_file
 from albertine.storage.urls import storage_url
 from albertine.tasks.formats.columns import ColumnSelection, KeepRequest, kept_value, select_columns

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from albertine import progress
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
-from albertine.settings.schema import display_text
 from albertine.tasks.baseline.baseline import predict_labels
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import TextExample

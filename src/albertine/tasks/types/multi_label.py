@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
-from albertine.settings.schema import display_text
 from albertine.tasks.baseline.baseline import predict_label_sets
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import MultiLabelExample

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
-from albertine.settings.schema import display_text
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import Example, TaggedExample
 from albertine.tasks.formats.cells import example_id, parse_words
