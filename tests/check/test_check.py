@@ -1,6 +1,8 @@
 """Tests of `albertine check`: every finding on data that are spoiled on purpose, none on clean data."""
 
+import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 
 from albertine.check import duplicates
 from albertine.check.check import check_data
-from albertine.check.encoding import repaired_mojibake
+from albertine.check.encoding import find_mojibake
 from albertine.check.settings import CheckSettings
 from albertine.cli import app
 from albertine.command import run_command
@@ -85,7 +87,7 @@ def test_clean_pages_have_no_problems(language: str) -> None:
     ],
 )
 def test_mojibake_is_found(text: str, repair: tuple[str, str] | None) -> None:
-    found = repaired_mojibake(text)
+    found = find_mojibake(text)
     assert found is not None
     assert repair is None or found == repair
 
@@ -99,7 +101,7 @@ def test_mojibake_is_found(text: str, repair: tuple[str, str] | None) -> None:
     ],
 )
 def test_ordinary_words_are_no_mojibake(text: str) -> None:
-    assert repaired_mojibake(text) is None
+    assert find_mojibake(text) is None
 
 
 def test_damaged_files_are_found(tmp_path: Path) -> None:
@@ -116,10 +118,36 @@ def test_damaged_files_are_found(tmp_path: Path) -> None:
         "control-character": ("warning", 1),
         "inner-byte-order-mark": ("warning", 1),
     }
-    (tmp_path / "a.txt").write_text(text, encoding="utf-16")
-    assert kinds(str(tmp_path / "a.txt"))["utf-16"] == ("error", 1)
+    (tmp_path / "a.txt").write_text(2 * text, encoding="utf-16")
+    assert kinds(str(tmp_path / "a.txt")) == {"utf-16": ("error", 1), "no-text": ("error", 0)}
     (tmp_path / "a.txt").write_bytes(b"")
     assert kinds(str(tmp_path / "a.txt")) == {"unreadable": ("error", 1), "no-text": ("error", 0)}
+    (tmp_path / "UTF-16").mkdir()
+    (tmp_path / "UTF-16" / "a.txt").write_bytes(b"")
+    assert kinds(str(tmp_path / "UTF-16"))["unreadable"] == ("error", 1)
+
+
+def test_damaged_rows_are_counted(tmp_path: Path) -> None:
+    table = tmp_path / "a.jsonl"
+    rows = [json.dumps(row).encode() for row in reviews(0, 40)]
+    table.write_bytes(b"\n".join([*rows, *[b'{"text": "\xff"}'] * 60, *[b"{"] * 300]))
+    assert kinds(str(table)) == {"not-utf-8": ("error", 60), "unreadable": ("error", 300)}
+
+
+def test_a_file_that_is_damaged_after_its_beginning_is_reported(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    text = "".join(f"Sentence {rng.random()} of the file.\n" for _ in range(200_000))
+    compressed = gzip.compress(text.encode())
+    (tmp_path / "a.txt.gz").write_bytes(compressed[: len(compressed) // 2])
+    (tmp_path / "b.txt").write_text("The other file is read.\n")
+    report = check_data([str(tmp_path)], CheckSettings())
+    (unreadable,) = [finding for finding in report.findings if finding.kind == "unreadable"]
+    assert unreadable.count == 1
+    assert unreadable.location == str(tmp_path / "a.txt.gz")
+
+
+def test_a_letter_and_its_accent_are_one_character() -> None:
+    assert find_mojibake("fA\u0303\u00bcr") == ("\u00c3\u00bc", "\u00fc")
 
 
 def test_duplicates_across_splits_and_conflicting_labels(tmp_path: Path, tokenizer: Path) -> None:
@@ -276,15 +304,29 @@ def test_labels_are_those_of_fine_tuning(tmp_path: Path) -> None:
         "labels in train: good 68%, bad 32%"
     ]
     rows = [{"text": text, "label": ["a", "b"][: n % 2 + 1]} for n, text in enumerate(texts)]
-    assert kinds(write(tmp_path / "b.jsonl", rows)) == {}
+    lists = write(tmp_path / "b.jsonl", rows)
     table = tmp_path / "c.csv"
-    table.write_text("text,a,b\n" + "".join(f"{text},{n % 2},1\n" for n, text in enumerate(texts)))
-    assert kinds(str(table), label="a,b") == {}
+    table.write_text("text,a,b\n" + "".join(f"{text},1,{n % 2}\n" for n, text in enumerate(texts)))
+    for data, label in ((lists, "label"), (str(table), "a,b")):
+        findings = check_data([data], CheckSettings(label=label)).findings
+        assert [finding.message for finding in findings if finding.kind != "language"] == [
+            "labels in train: a 100%, b 50%"
+        ]
+
+
+def test_combinations_of_labels_need_not_be_in_train(tmp_path: Path) -> None:
+    texts = [row["text"] for row in reviews(0, 60)]
+    train = [{"text": text, "label": [["a"], ["b"], []][n % 3]} for n, text in enumerate(texts[:45])]
+    dev = [{"text": text, "label": ["a", "b"]} for text in texts[45:]]
+    assert kinds(write(tmp_path / "a.jsonl", train), dev=write(tmp_path / "b.jsonl", dev)) == {}
+    dev[0]["label"] = ["c"]
+    found = kinds(str(tmp_path / "a.jsonl"), dev=write(tmp_path / "b.jsonl", dev))
+    assert found == {"labels-only-in-dev": ("error", 1)}
 
 
 def test_words_in_capitals_are_no_damage() -> None:
-    assert repaired_mojibake("\u00abAMANH\u00c3\u00bb disse ela.") is None
-    assert repaired_mojibake("f\u00c3\u00bcr") == ("\u00c3\u00bc", "\u00fc")
+    assert find_mojibake("\u00abAMANH\u00c3\u00bb disse ela.") is None
+    assert find_mojibake("f\u00c3\u00bcr") == ("\u00c3\u00bc", "\u00fc")
 
 
 def test_tables_without_column_names_and_with_several_text_columns(tmp_path: Path) -> None:

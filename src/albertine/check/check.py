@@ -13,7 +13,7 @@ from albertine.check.encoding import RECODE, EncodingCheck
 from albertine.check.findings import Check, DataItem, Finding
 from albertine.check.labels import LabelCheck
 from albertine.check.language import LanguageCheck
-from albertine.check.reading import NOT_UTF_8, document_items, is_table, table_items
+from albertine.check.reading import DataErrors, document_items, is_table, table_items
 from albertine.check.settings import CheckSettings
 from albertine.check.tokens import TokenizationCheck
 from albertine.corpus.manifest import MANIFEST_FILE
@@ -22,7 +22,6 @@ from albertine.interop.hub import locate_checkpoint
 from albertine.interop.transformers_config import read_config
 from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
-from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.language_detection import detect_source_language
 from albertine.text.settings import ReadingSettings
@@ -84,7 +83,7 @@ def _is_corpus(name: str) -> bool:
 def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[Finding], int]:
     folder = None if settings.tokenizer is None else _tokenizer_folder(settings.tokenizer)
     tokenizer = None if folder is None else load_tokenizer(folder)
-    encoding, errors = EncodingCheck(), ReadErrors(skip=True)
+    encoding, errors = EncodingCheck(), DataErrors()
     train_checks: list[Check] = [LanguageCheck(tokenizer), DocumentCheck(settings.vocab_size)]
     both_checks: list[Check] = [DuplicateCheck(tokenizer.normalize if tokenizer else str), LabelCheck()]
     if tokenizer is not None and folder is not None:
@@ -105,7 +104,7 @@ def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[F
 
 
 def _items(
-    sources: Sequence[Source], settings: CheckSettings, encoding: EncodingCheck, errors: ReadErrors
+    sources: Sequence[Source], settings: CheckSettings, encoding: EncodingCheck, errors: DataErrors
 ) -> Iterator[tuple[DataItem, bool]]:
     """Yield all items, those of dev last, and whether their characters have been checked line by line."""
     reading = ReadingSettings(field=settings.text)
@@ -152,15 +151,11 @@ def _max_length(folder: Path) -> int:
     return length if isinstance(length, int) and length >= 8 else _DEFAULT_MAX_LENGTH
 
 
-def _unreadable(errors: ReadErrors) -> Iterable[Finding]:
+def _unreadable(errors: DataErrors) -> Iterable[Finding]:
     """Yield findings about rows that could not be read."""
-    encoding = [message for message in errors.messages if message.endswith(NOT_UTF_8)]
-    others = [message for message in errors.messages if not message.endswith(NOT_UTF_8)]
-    if encoding:
-        count = errors.count - len(others)
-        location = encoding[0].rpartition(":")[0]
-        yield Finding("error", "not-utf-8", "rows that are not UTF-8", count, "", location, RECODE)
-    if others:
-        count = errors.count - len(encoding) if not encoding else len(others)
-        location, _, problem = others[0].rpartition(": ")
-        yield Finding("error", "unreadable", "rows that cannot be read", count, problem, location, "fix them")
+    if (first := errors.not_utf_8).count:
+        message = "rows that are not UTF-8"
+        yield Finding("error", "not-utf-8", message, first.count, "", first.location, RECODE)
+    if (first := errors.unreadable).count:
+        message = "rows that cannot be read"
+        yield Finding("error", "unreadable", message, first.count, first.example, first.location, "fix them")

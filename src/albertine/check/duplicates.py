@@ -18,7 +18,7 @@ _MANY = 0.01  # of the texts
 @dataclass
 class _Seen:
     location: str
-    label: str | None
+    labels: frozenset[str] | None
     has_conflict: bool = False
 
 
@@ -58,11 +58,12 @@ class DuplicateCheck:
         else:
             self._repeated_example = self._repeated_example if self._repeated else example
             self._repeated += 1
-        if item.label is not None and seen.label is not None and item.label != seen.label:
+        labels = _label_set(item)
+        if labels is not None and seen.labels is not None and labels != seen.labels:
             if not seen.has_conflict:
                 if not self._conflicting:
-                    labels = f"{display_text(seen.label)} and {display_text(item.label)}"
-                    self._conflict_example = (f"{example[0]}: {labels}", example[1])
+                    both = f"{_labels_text(seen.labels)} and {_labels_text(labels)}"
+                    self._conflict_example = (f"{example[0]}: {both}", example[1])
                 self._conflicting += 1
             seen.has_conflict = True
 
@@ -73,7 +74,7 @@ class DuplicateCheck:
         return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
 
     def _add(self, key: int, item: DataItem) -> None:
-        self._seen[key] = _Seen(item.location, item.label)
+        self._seen[key] = _Seen(item.location, _label_set(item))
         if len(self._seen) > MAX_HASHES:
             self._step *= 2
             self._seen = {key: seen for key, seen in self._seen.items() if key % self._step == 0}
@@ -101,3 +102,11 @@ class DuplicateCheck:
                 f"repetitions of texts, {share} of all{sampled}", self._repeated,
                 *self._repeated_example, "remove them, unless the frequency of a text matters",
             )  # fmt: skip
+
+
+def _label_set(item: DataItem) -> frozenset[str] | None:
+    return None if item.labels is None else frozenset(item.labels)
+
+
+def _labels_text(labels: frozenset[str]) -> str:
+    return display_text(", ".join(sorted(labels)) or "no label")

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from albertine.display import display_text
+
 Severity = Literal["error", "warning", "note"]
 
 
@@ -31,22 +33,44 @@ class Finding:
     advice: str = ""
 
 
+@dataclass
+class Tally:
+    """How many places have a problem, and the first of them."""
+
+    count: int = 0
+    example: str = ""
+    location: str = ""
+
+    def add(self, location: str, example: str) -> None:
+        """Count a place."""
+        if not self.count:
+            self.example, self.location = display_text(example), location
+        self.count += 1
+
+    def add_all(self, other: "Tally") -> None:
+        """Count the places of another tally, which come after those of this one."""
+        if not self.count:
+            self.example, self.location = other.example, other.location
+        self.count += other.count
+
+
 @dataclass(frozen=True)
 class DataItem:
     """A row of a table, or a document of a text source.
 
     Attributes:
-        location: file and line.
+        location: file and line, or file and number of the document.
         texts: one text, or two.
-        label: the label as text; None if there is no label column or the cell is empty.
+        labels: the label as text, or for multi-label rows any number of them; None if there is no label
+            column or its cell is empty.
         split: "train" or "dev".
-        sentences: sentences of a document; empty for a row of a table.
+        sentences: sentences of a document; empty for a row with a label or a second text.
         has_label: whether there is a label column.
     """
 
     location: str
     texts: tuple[str, ...]
-    label: str | None
+    labels: tuple[str, ...] | None
     split: Literal["train", "dev"]
     sentences: tuple[str, ...] = ()
     has_label: bool = False

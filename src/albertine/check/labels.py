@@ -15,10 +15,12 @@ _LISTED = 5
 
 
 class LabelCheck:
-    """Counts the labels of both splits."""
+    """Counts the labels of both splits; in multi-label data, each label by itself."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
+        self._train_rows = 0
+        self._is_multi_label = False
         self._first: dict[str, str] = {}  # location of the first row with a label
         self._missing, self._missing_location = 0, ""
         self._is_full = False
@@ -27,17 +29,20 @@ class LabelCheck:
         """Look at an item."""
         if not item.has_label:
             return
-        if item.label is None:
+        if item.labels is None:
             self._missing_location = self._missing_location or item.location
             self._missing += 1
             return
+        self._train_rows += item.split == "train"
+        self._is_multi_label |= len(item.labels) != 1
         counts = self._counts[item.split]
-        if item.label not in counts and len(counts) >= _MAX_LABELS:
-            self._is_full = True
-            return
-        counts[item.label] += 1
-        if len(self._first) < 2 * _MAX_LABELS:
-            self._first.setdefault(f"{item.split} {item.label}", item.location)
+        for label in item.labels:
+            if label not in counts and len(counts) >= _MAX_LABELS:
+                self._is_full = True
+                continue
+            counts[label] += 1
+            if len(self._first) < 2 * _MAX_LABELS:
+                self._first.setdefault(f"{item.split} {label}", item.location)
 
     def findings(self) -> Iterable[Finding]:
         """Yield what was found."""
@@ -67,12 +72,24 @@ class LabelCheck:
             )  # fmt: skip
 
     def _class_findings(self, train: Counter[str]) -> Iterable[Finding]:
-        total = train.total()
+        total = self._train_rows
         common = ", ".join(
             f"{display_text(label)} {percent(count, total)}" for label, count in train.most_common(_LISTED)
         )
         others = f" and {len(train) - _LISTED:,} others" if len(train) > _LISTED else ""
         yield Finding("note", "labels", f"labels in train: {common}{others}", len(train))
+        if not self._is_multi_label:  # in which all rows may have a label
+            yield from self._balance_findings(train)
+        rare = sorted((count, label) for label, count in train.items() if count < _RARE)
+        if rare and total >= _RARE * len(train):
+            listed = ", ".join(f"{display_text(label)} ({count})" for count, label in rare[:_LISTED])
+            yield Finding(
+                "warning", "rare-labels", f"labels with fewer than {_RARE} examples", len(rare), listed,
+                self._first.get(f"train {rare[0][1]}", ""), "add examples, join classes, or fix the spelling",
+            )  # fmt: skip
+
+    def _balance_findings(self, train: Counter[str]) -> Iterable[Finding]:
+        total = self._train_rows
         label, count = train.most_common(1)[0]
         if len(train) == 1:
             yield Finding(
@@ -86,11 +103,4 @@ class LabelCheck:
                 f"rows have the same label, {percent(count, total)}: always predicting it is right as often",
                 count, display_text(label), self._first.get(f"train {label}", ""),
                 "judge by F1 or Matthews correlation instead of accuracy, or add rare examples",
-            )  # fmt: skip
-        rare = sorted((count, label) for label, count in train.items() if count < _RARE)
-        if rare and total >= _RARE * len(train):
-            listed = ", ".join(f"{display_text(label)} ({count})" for count, label in rare[:_LISTED])
-            yield Finding(
-                "warning", "rare-labels", f"labels with fewer than {_RARE} examples", len(rare), listed,
-                self._first.get(f"train {rare[0][1]}", ""), "add examples, join classes, or fix the spelling",
             )  # fmt: skip

@@ -1,21 +1,40 @@
 """Reads rows of tables and documents of text sources as items to check."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from albertine.check.encoding import EncodingCheck
-from albertine.check.findings import DataItem
+from albertine.check.findings import DataItem, Tally
 from albertine.check.settings import CheckSettings
-from albertine.tasks.formats.cells import parse_label, parse_label_columns
+from albertine.errors import InputError
+from albertine.tasks.formats.cells import is_empty_cell, parse_label, parse_label_columns, parse_label_set
 from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix, read_rows
-from albertine.text.documents import ReadErrors, read_documents, split_sentences
+from albertine.text.documents import NOT_UTF_8, ReadErrors, read_documents, split_sentences
 from albertine.text.settings import ReadingSettings
-from albertine.text.sources import Source, read_blocks, source_chunks
+from albertine.text.sources import Source, SourceChunk, read_blocks, source_chunks
 
 _DEFAULT_LABEL = "label"
-NOT_UTF_8 = "not UTF-8"  # ends the messages of the readers
+
+
+class DataErrors(ReadErrors):
+    """Counts what cannot be read, without raising errors: rows that are not UTF-8, and all others."""
+
+    def __init__(self) -> None:
+        super().__init__(skip=True)
+        self.not_utf_8, self.unreadable = Tally(), Tally()
+
+    def handle(self, location: str, problem: str) -> None:
+        """Count an error."""
+        tally = self.not_utf_8 if problem == NOT_UTF_8 else self.unreadable
+        tally.add(location, problem)
+
+    def record(self, message: str) -> None:
+        """Count an error of a reader, "LOCATION: PROBLEM"."""
+        location, _, problem = message.partition(": ")
+        self.unreadable.add(location, problem)
 
 
 def is_table(name: str) -> bool:
@@ -24,7 +43,7 @@ def is_table(name: str) -> bool:
 
 
 def table_items(
-    source: str, settings: CheckSettings, split: Literal["train", "dev"], language: str, errors: ReadErrors
+    source: str, settings: CheckSettings, split: Literal["train", "dev"], language: str, errors: DataErrors
 ) -> Iterator[DataItem]:
     """Yield the rows of a table; rows of one text without a label are documents of sentences."""
     text_columns = [settings.text, *([settings.text_pair] if settings.text_pair else [])]
@@ -48,13 +67,14 @@ def table_items(
     for row in rows:
         try:
             texts = tuple(_text(row, column) for column in text_columns)
-            label_text = _label(row, label)
+            labels = _labels(row, label)
         except RowError as error:
-            errors.record(f"{row.location}: {error}")
+            errors.handle(row.location, str(error))
             continue
-        is_document = label not in row.cells and len(texts) == 1 and settings.dev is None
+        has_label = label in row.cells or label in row.joined
+        is_document = not has_label and len(texts) == 1 and settings.dev is None
         sentences = tuple(split_sentences(texts[0], language)) if is_document else ()
-        yield DataItem(row.location, texts, label_text, split, sentences, has_label=label in row.cells)
+        yield DataItem(row.location, texts, labels, split, sentences, has_label)
 
 
 def _text(row: TableRow, column: str) -> str:
@@ -68,34 +88,40 @@ def _text(row: TableRow, column: str) -> str:
     return checked_text(value)
 
 
-def _label(row: TableRow, column: str) -> str | None:
-    """Return the label of a row as fine-tuning reads it, or several labels as one text; None for none."""
+def _labels(row: TableRow, column: str) -> tuple[str, ...] | None:
+    """Return the labels of a row as fine-tuning reads them; None if a cell of one label is empty."""
     if column in row.joined:
-        return ", ".join(parse_label_columns(row, row.joined[column])) or None
+        return parse_label_columns(row, row.joined[column])
     value = row.cells.get(column)
-    if value is None or value != value or (isinstance(value, str) and not value.strip()):
-        return None
     if isinstance(value, list):
-        return ", ".join(map(parse_label, value)) or None
-    return parse_label(value)
+        return parse_label_set(value, separator="")
+    return None if is_empty_cell(value) else (parse_label(value),)
 
 
 def document_items(
-    source: Source, reading: ReadingSettings, encoding: EncodingCheck, errors: ReadErrors
+    source: Source, reading: ReadingSettings, encoding: EncodingCheck, errors: DataErrors
 ) -> Iterator[DataItem]:
     """Yield the documents of a text file; its lines are checked for damaged characters."""
     number = line_number = 0
-    own_errors = ReadErrors(skip=True)
+    own_errors = DataErrors()
     for chunk in source_chunks(source):
-        for offset, block in read_blocks(chunk):
-            for line in block.splitlines(keepends=True):
-                line_number += 1
-                is_first = line_number == 1 and not offset
-                encoding.observe_line(line, f"{source.name}, line {line_number:,}", is_first=is_first)
+        for line in _lines(chunk):
+            line_number += 1
+            location = f"{source.name}, line {line_number:,}"
+            if line_number == 1:
+                if encoding.observe_file(line, location):
+                    return
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            encoding.observe_line(line, location)
         for sentences in read_documents(chunk, reading, own_errors):
             number += 1
             location = f"{source.name}, document {number:,}"
             yield DataItem(location, ("\n".join(sentences),), None, "train", tuple(sentences))
-    for message in own_errors.messages:
-        if not message.endswith(NOT_UTF_8) and "UTF-16" not in message:
-            errors.record(message)
+    errors.unreadable.add_all(own_errors.unreadable)  # `encoding` knows of the lines that are not UTF-8
+
+
+def _lines(chunk: SourceChunk) -> Iterator[bytes]:
+    """Yield the lines of a text; one that cannot be read further ends, and `read_documents` reports it."""
+    with suppress(InputError):
+        for _, block in read_blocks(chunk):
+            yield from block.splitlines(keepends=True)

@@ -41,6 +41,7 @@ _QUOTATION_MARK = re.compile("['`«»‘“„‹《「『]")  # for whose partn
 _SHORT_PARAGRAPH = 5000  # characters; the splitter takes 25 ms for as many marks
 _SENTENCE_ENDS = (". ", "! ", "? ", "。", " ")
 _LAYOUT_LINES = 400  # lines from which the layout is detected
+NOT_UTF_8 = "not UTF-8"  # the problem of a row or line that cannot be decoded, in all readers
 _MAX_LISTED = 100
 _BINARY_CHECK_BYTES = 4096  # bytes in which a zero byte means that the file is not text
 
@@ -250,7 +251,7 @@ def _decode(content: bytes, source: Source, offset: int, errors: ReadErrors) -> 
             try:
                 lines.append(line.decode())
             except UnicodeDecodeError as error:
-                errors.handle(f"{source.name}, byte {offset + error.start:,}", "not UTF-8")
+                errors.handle(f"{source.name}, byte {offset + error.start:,}", NOT_UTF_8)
             offset += len(line)
         return "".join(lines)
 

@@ -34,9 +34,14 @@ def option_columns(columns: DataSettings) -> tuple[str, ...]:
     return tuple(name.strip() for name in columns.options.split(","))
 
 
+def is_empty_cell(value: Any) -> bool:
+    """Return whether a cell holds nothing, or nothing but spaces; NaN stands for nothing in Parquet."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
 def parse_label(value: Any) -> str:
     """Return a cell as a label; a whole number that a table stores as 1.0 becomes "1"."""
-    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+    if is_empty_cell(value):
         raise RowError("has no label")
     if isinstance(value, dict | list):
         raise RowError(f"its label is {describe_value(value)}, expected text or a number")
@@ -50,7 +55,7 @@ def parse_label_set(value: Any, separator: str) -> tuple[str, ...]:
 
     An empty cell has no labels; a label that occurs twice counts once.
     """
-    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+    if is_empty_cell(value):
         return ()
     entries = value if isinstance(value, list) else parse_label(value).split(separator)
     labels = (parse_label(entry) for entry in entries if not isinstance(entry, str) or entry.strip())

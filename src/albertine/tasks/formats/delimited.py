@@ -11,7 +11,7 @@ from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.storage.objects import display_path
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, TableRow
-from albertine.text.documents import ReadErrors
+from albertine.text.documents import NOT_UTF_8, ReadErrors
 from albertine.text.sources import bounded_lines
 from albertine.text.unicode_check import is_valid_unicode
 
@@ -65,7 +65,7 @@ def rows_from_text(
             expected = "first line" if is_numbered else "header"
             errors.handle(location, f"{len(values)} cells, where the {expected} has {len(header)}")
         elif any(not is_valid_unicode(value) for value in values):
-            errors.handle(location, "not UTF-8")
+            errors.handle(location, NOT_UTF_8)
         else:
             yield TableRow(location, row_number, dict(zip(header, values, strict=True)))
 

@@ -16,7 +16,7 @@ from albertine.tasks.formats.tables import (
     read_rows,
 )
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
+from albertine.text.documents import NOT_UTF_8, ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.sources import bounded_lines
 
@@ -73,7 +73,7 @@ def _rows_from_lines(file: Path, column: str, errors: ReadErrors) -> Iterator[Ta
             try:
                 text = line.decode(encoding).strip()
             except UnicodeDecodeError:
-                errors.handle(location, "not UTF-8")
+                errors.handle(location, NOT_UTF_8)
                 continue
             if "\0" in text:
                 errors.handle(location, "zero bytes, not UTF-8 text")
