@@ -10,8 +10,7 @@ import os
 import signal
 import sys
 
-from albertine.errors import ExitStatus, Terminated
-from albertine.interruptions import InterruptHandler
+from albertine.interruptions import InterruptHandler, report_interruption
 
 
 class ClosedOutput(io.TextIOWrapper):
@@ -44,8 +43,7 @@ def main() -> int:
 
         status = run_command(app)
     except KeyboardInterrupt as error:
-        print("\nalbertine: interrupted", file=sys.stderr)
-        status = ExitStatus.TERMINATED if isinstance(error, Terminated) else ExitStatus.INTERRUPTED
+        status = report_interruption(error)
     interrupt_handler.is_finished = True
     return status
 

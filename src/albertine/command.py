@@ -29,8 +29,8 @@ from cyclopts import (
 
 from albertine import progress
 from albertine.error_messages import describe_error
-from albertine.errors import ExitStatus, InputError, Terminated
-from albertine.interruptions import recent_interruption
+from albertine.errors import ExitStatus, InputError
+from albertine.interruptions import recent_interruption, report_interruption
 from albertine.settings import (
     MODEL_PRESETS,
     Settings,
@@ -97,7 +97,7 @@ class CommonOptions:
     def read_settings(
         self, settings_type: type[S], base: SettingsSource | None = None, **presets: str | None
     ) -> S:
-        """Return the settings of a command.
+        """Return the settings of a command; with `--print-settings`, print them and end the command.
 
         Later sources override earlier ones: defaults, `base`, the settings file, presets by table,
         dotted options.
@@ -148,36 +148,42 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
         # Only cyclopts's own commands raise it, such as --install-completion.
         return ExitStatus.BAD_INPUT if system_exit.code else ExitStatus.DONE
     except KeyboardInterrupt as interruption:
-        return _report_interruption(interruption)
+        return _end_interrupted(interruption)
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _is_output_closed():  # as `head` does: not a failure
             _flush_or_discard_output()
             return ExitStatus.DONE
         if recent := recent_interruption():
-            return _report_interruption(recent)
-        progress.end_line()
-        if any(word in ("--debug", "--debug=true") for word in args):
-            traceback.print_exc()
+            return _end_interrupted(recent)
         status, line = describe_error(app, error, args)
-        if not getattr(error, "already_shown", False):
-            with contextlib.suppress(OSError):  # standard error may be closed, too
+        with contextlib.suppress(OSError):  # standard error may be closed, too
+            progress.end_line()
+            if _is_debugging(args):
+                traceback.print_exc()
+            if not getattr(error, "already_shown", False):
                 print(progress.printable_line(f"albertine: {line}"), file=sys.stderr)
         _flush_or_discard_output()
         return status
     return ExitStatus.DONE
 
 
-def _report_interruption(interruption: KeyboardInterrupt) -> ExitStatus:
-    progress.end_line()
-    print("\nalbertine: interrupted", file=sys.stderr)
-    return ExitStatus.TERMINATED if isinstance(interruption, Terminated) else ExitStatus.INTERRUPTED
+def _end_interrupted(interruption: KeyboardInterrupt) -> ExitStatus:
+    with contextlib.suppress(OSError):  # standard error may be closed
+        progress.end_line()
+    return report_interruption(interruption)
+
+
+def _is_debugging(arguments: Sequence[str]) -> bool:
+    """Return whether the option is given; there are no parsed options if parsing is what failed."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return any(word in ("--debug", "--debug=true") for word in options)
 
 
 def _normalized_arguments(arguments: Sequence[str]) -> list[str]:
     """Return arguments with the names of options spelled with dashes, as in the help.
 
     A value that is a lone dash becomes /dev/stdin, because the parser would take it for an option; a label
-    separator stays a dash. Raise `InputError` if it is an output.
+    separator stays a dash. Raise `InputError` for `--out -`.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words: list[str] = []

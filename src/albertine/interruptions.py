@@ -7,10 +7,12 @@ interrupt the cleanup. The module imports little, because it is there before the
 
 import os
 import signal
+import sys
 import time
+from contextlib import suppress
 from types import FrameType
 
-from albertine.errors import SAME_REQUEST_SECONDS, Interrupted, Terminated
+from albertine.errors import SAME_REQUEST_SECONDS, ExitStatus, Interrupted, Terminated
 
 
 class InterruptHandler:
@@ -41,6 +43,13 @@ class InterruptHandler:
         if self._last is None or time.monotonic() - self._last[0] >= SAME_REQUEST_SECONDS:
             return None
         return self._last[1]
+
+
+def report_interruption(interruption: KeyboardInterrupt) -> ExitStatus:
+    """Print that the command was interrupted, and return its exit status."""
+    with suppress(OSError):  # standard error may be closed
+        print("\nalbertine: interrupted", file=sys.stderr)
+    return ExitStatus.TERMINATED if isinstance(interruption, Terminated) else ExitStatus.INTERRUPTED
 
 
 def recent_interruption() -> KeyboardInterrupt | None:

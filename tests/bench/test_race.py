@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from albertine.bench import race as pretrain_bench
-from albertine.bench.race import Race
+from albertine.bench.race import Race, SideResult
 from albertine.bench.race_runs import RaceResult, RaceRun, common_batches, train_side
 from albertine.bench.race_table import draw_race
 from albertine.bench.settings import RaceSettings
@@ -15,7 +15,7 @@ from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
-from albertine.errors import InputError
+from albertine.errors import Diverged, InputError
 from albertine.settings import ModelSettings
 
 MODEL = ModelSettings(vocab_size=220, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
@@ -72,14 +72,32 @@ def test_sweep_continues_while_loss_improves(
         return RaceResult([(1.0, 5.0 + abs(power - best))], 1, 1.0)
 
     monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
-    results = pretrain_bench._sweep_rates("ours", 1e-3, 5, race_settings)
-    assert sorted(results) == pytest.approx([1e-3 * 2.0**power for power in expected])
-    assert min(results, key=lambda rate: results[rate].loss) == pytest.approx(1e-3 * 2.0**best)
+    runs = pretrain_bench._sweep_rates("ours", 1e-3, 5, race_settings)
+    assert sorted(runs) == pytest.approx([1e-3 * 2.0**power for power in expected])
+    losses = {rate: run.loss for rate, run in runs.items() if run is not None}
+    assert min(losses, key=losses.__getitem__) == pytest.approx(1e-3 * 2.0**best)
+
+
+def test_a_rate_that_diverges_is_never_the_best(
+    race_settings: RaceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first rate gives no number and higher ones fail; the best is the highest of the others."""
+
+    def run(race_run: RaceRun) -> RaceResult:
+        if race_run.lr > pretrain_bench._PEER_LR:
+            raise Diverged("diverged")
+        loss = 6.0 - race_run.lr if race_run.lr < pretrain_bench._PEER_LR else float("nan")
+        return RaceResult([(0.0, 7.0), (5.0, 7.0), (10.0, loss)], 1, 1.0)
+
+    monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
+    side = pretrain_bench._run_side("peer", pretrain_bench._PEER_LR, race_settings)
+    assert side.learning_rate == pretrain_bench._PEER_LR / 2
+    assert side.sweep[pretrain_bench._PEER_LR] == side.sweep[2 * pretrain_bench._PEER_LR] == float("inf")
 
 
 def make_race(ours: list[tuple[float, float]], peer: list[tuple[float, float]]) -> Race:
     results = {"ours": RaceResult(ours, 100, ours[-1][0]), "peer": RaceResult(peer, 100, peer[-1][0])}
-    return Race(1.0, 6.0, {"ours": 1.0, "peer": 1.0}, {"ours": 1, "peer": 1}, results, {})  # type: ignore[arg-type]
+    return Race(1.0, {side: SideResult(1.0, 1, result, {}) for side, result in results.items()})  # type: ignore[misc]
 
 
 def test_time_fraction_to_match(tmp_path: Path) -> None:
@@ -88,6 +106,7 @@ def test_time_fraction_to_match(tmp_path: Path) -> None:
         0.4
     )
     assert make_race([(0.0, 6.0), (100.0, 5.5)], peer).time_fraction_to_match is None
+    assert make_race([(0.0, 4.9), (50.0, 7.0), (100.0, 4.5)], peer).time_fraction_to_match == 0
     draw_race(make_race([(0.0, 6.0), (100.0, 5.5)], peer), tmp_path / "race.png")
     assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
 

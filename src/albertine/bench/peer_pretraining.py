@@ -7,7 +7,7 @@ decay of norms and biases, with warm-up, linear decay and gradient clipping.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -65,7 +65,7 @@ class PeerPretraining:
 
     def train(
         self,
-        sampler: PretrainDataset,
+        dataset: PretrainDataset,
         batch_size: int,
         schedule: LearningRateSchedule,
         after_step: Callable[[int, float, int], None],
@@ -75,7 +75,7 @@ class PeerPretraining:
         seconds, tokens = 0.0, 0
         for step in range(schedule.steps):
             started = synchronized_time(self._device)
-            samples = sampler.draw(np.arange(step * batch_size, (step + 1) * batch_size))
+            samples = dataset.draw(np.arange(step * batch_size, (step + 1) * batch_size))
             inputs = self._inputs(samples)
             with self._autocast():
                 loss = self.model(**inputs).loss
@@ -102,7 +102,7 @@ class PeerPretraining:
         batch["sentence_order_label"] = torch.tensor([sample.pair_label for sample in samples])
         return {name: tensor.to(self._device) for name, tensor in batch.items()}
 
-    def masked_lm_loss(self, batches: Iterator[Batch]) -> float:
+    def masked_lm_loss(self, batches: Iterable[Batch]) -> float:
         """Return the mean MLM loss over the masked tokens of batches."""
         self.model.eval()
         total, count = 0.0, 0

@@ -7,6 +7,7 @@ race: short runs would select the rate that reaches the unigram baseline fastest
 rate is too high for the rest of a long run. The runs are sequential, each in its own process.
 """
 
+import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -15,7 +16,7 @@ from albertine import progress
 from albertine.bench.race_runs import RaceResult, RaceRun, Side, train_side
 from albertine.bench.settings import RaceSettings
 from albertine.corpus.corpus import open_corpus
-from albertine.errors import InputError
+from albertine.errors import Diverged, InputError
 from albertine.executors.process_pool import ProcessPool
 from albertine.train.schedule import default_lr
 
@@ -25,37 +26,49 @@ _EVALUATIONS = 16  # per run, except in timing runs
 
 
 @dataclass(frozen=True)
+class SideResult:
+    """Results of one side.
+
+    Attributes:
+        learning_rate: the best learning rate of its sweep.
+        steps: number of steps.
+        run: curve, tokens and seconds of the run with this rate.
+        sweep: final loss by learning rate; infinite if the run diverged.
+    """
+
+    learning_rate: float
+    steps: int
+    run: RaceResult
+    sweep: dict[float, float]
+
+
+@dataclass(frozen=True)
 class Race:
     """Results of both sides.
 
     Attributes:
         minutes: training time of each side.
-        baseline_loss: loss of the unigram baseline, which knows only token frequencies.
-        learning_rates: learning rate of each side.
-        steps: number of steps of each side.
-        results: curve, tokens and seconds of each side.
-        sweep: final loss of each side by learning rate.
+        sides: the results of each side.
     """
 
     minutes: float
-    baseline_loss: float
-    learning_rates: dict[Side, float]
-    steps: dict[Side, int]
-    results: dict[Side, RaceResult]
-    sweep: dict[Side, dict[float, float]]
+    sides: dict[Side, SideResult]
+
+    @property
+    def baseline_loss(self) -> float:
+        """Loss of token frequencies, which the MLM bias predicts before the first step."""
+        return self.sides["ours"].run.curve[0][1]
 
     @property
     def time_fraction_to_match(self) -> float | None:
         """Fraction of the peer's time after which Albertine's loss reached the peer's final loss, or None."""
-        ours, peer = self.results["ours"], self.results["peer"]
+        ours, peer = self.sides["ours"].run, self.sides["peer"].run
+        if ours.curve[0][1] <= peer.loss:
+            return ours.curve[0][0] / peer.seconds
         for (earlier, earlier_loss), (later, later_loss) in pairwise(ours.curve):
             if later_loss <= peer.loss:
-                fraction = (
-                    (earlier_loss - peer.loss) / (earlier_loss - later_loss)
-                    if earlier_loss > later_loss
-                    else 0.0
-                )
-                return (earlier + max(0.0, fraction) * (later - earlier)) / peer.seconds
+                fraction = (earlier_loss - peer.loss) / (earlier_loss - later_loss)
+                return (earlier + fraction * (later - earlier)) / peer.seconds
         return None
 
 
@@ -66,26 +79,32 @@ def run_race(settings: RaceSettings) -> Race:
     corpus = open_corpus(settings.corpus)
     if not corpus.manifest.documents["dev"]:
         raise InputError(f"{corpus.folder}: no held-out documents; build the corpus with --held-out")
-    learning_rates: dict[Side, float] = {}
-    steps: dict[Side, int] = {}
-    sweep: dict[Side, dict[float, float]] = {}
-    results: dict[Side, RaceResult] = {}
-    first_rates: dict[Side, float] = {"ours": default_lr("muon", settings.batch_tokens), "peer": _PEER_LR}
-    for side in ("peer", "ours"):
-        seconds_per_step = _seconds_per_step(
-            _run_in_process(RaceRun(side, first_rates[side], _TIMING_STEPS, settings, 2))
-        )
-        steps[side] = max(1, round(60 * settings.minutes / seconds_per_step))
-        sweep_steps = max(1, round(60 * settings.minutes * settings.sweep_fraction / seconds_per_step))
-        sweep_results = _sweep_rates(side, first_rates[side], sweep_steps, settings)
-        sweep[side] = {rate: result.loss for rate, result in sweep_results.items()}
-        learning_rates[side] = min(sweep[side], key=sweep[side].__getitem__)
-        progress.print_message(f"{side}: learning rate {learning_rates[side]:.2g}, {steps[side]:,} steps")
-        is_full_length = sweep_steps == steps[side]
-        best_run = RaceRun(side, learning_rates[side], steps[side], settings, _EVALUATIONS)
-        results[side] = sweep_results[learning_rates[side]] if is_full_length else _run_in_process(best_run)
-    baseline_loss = results["ours"].curve[0][1]  # at step 0, the MLM bias predicts the token frequencies
-    return Race(settings.minutes, baseline_loss, learning_rates, steps, results, sweep)
+    peer = _run_side("peer", _PEER_LR, settings)
+    ours = _run_side("ours", default_lr("muon", settings.batch_tokens), settings)
+    return Race(settings.minutes, {"ours": ours, "peer": peer})
+
+
+def _run_side(side: Side, first_rate: float, settings: RaceSettings) -> SideResult:
+    """Sweep the learning rate of one side, then run it with the best one."""
+    timing = RaceRun(side, first_rate, _TIMING_STEPS, settings, evaluations=2)
+    seconds_per_step = _seconds_per_step(_run_in_process(timing))
+    steps = max(1, round(60 * settings.minutes / seconds_per_step))
+    sweep_steps = max(1, round(60 * settings.minutes * settings.sweep_fraction / seconds_per_step))
+    runs = _sweep_rates(side, first_rate, sweep_steps, settings)
+    sweep = {rate: _loss(run) for rate, run in runs.items()}
+    rate = min(sweep, key=sweep.__getitem__)
+    best = runs[rate]
+    if best is None or sweep[rate] == math.inf:
+        raise Diverged(f"bench pretrain: {side} diverged with each learning rate; use another --batch-tokens")
+    progress.print_message(f"{side}: learning rate {rate:.2g}, {steps:,} steps")
+    if sweep_steps != steps:
+        best = _run_in_process(RaceRun(side, rate, steps, settings, _EVALUATIONS))
+    return SideResult(rate, steps, best, sweep)
+
+
+def _loss(run: RaceResult | None) -> float:
+    """Return the final loss of a run; infinite if it diverged."""
+    return run.loss if run is not None and math.isfinite(run.loss) else math.inf
 
 
 def _seconds_per_step(result: RaceResult) -> float:
@@ -94,29 +113,34 @@ def _seconds_per_step(result: RaceResult) -> float:
     return (end - middle) / (_TIMING_STEPS // 2)
 
 
-def _sweep_rates(side: Side, start: float, steps: int, settings: RaceSettings) -> dict[float, RaceResult]:
-    """Train at `start`, half of it and twice it; try lower or higher rates as long as the loss improves."""
-    results: dict[float, RaceResult] = {}
+def _sweep_rates(
+    side: Side, start: float, steps: int, settings: RaceSettings
+) -> dict[float, RaceResult | None]:
+    """Train at `start`, half of it and twice it; try lower or higher rates as long as the loss improves.
+
+    Returns the run of each rate; None if it diverged.
+    """
+    runs: dict[float, RaceResult | None] = {}
 
     def try_rate(exponent: int) -> float:
         rate = start * 2.0**exponent
-        if rate not in results:
-            results[rate] = _run_in_process(RaceRun(side, rate, steps, settings, _EVALUATIONS))
+        if rate not in runs:
+            try:
+                runs[rate] = _run_in_process(RaceRun(side, rate, steps, settings, _EVALUATIONS))
+            except Diverged:
+                runs[rate] = None
             progress.print_message(
-                f"{side}: learning rate {rate:.2g}: loss {results[rate].loss:.3f} after {steps:,} steps"
+                f"{side}: learning rate {rate:.2g}: loss {_loss(runs[rate]):.3f} after {steps:,} steps"
             )
-        return results[rate].loss
+        return _loss(runs[rate])
 
-    low, high = -1, 1
-    for exponent in (0, low, high):
+    for exponent in (0, -1, 1):
         try_rate(exponent)
-    while try_rate(low) == min(result.loss for result in results.values()):
-        low -= 1
-        try_rate(low)
-    while try_rate(high) == min(result.loss for result in results.values()):
-        high += 1
-        try_rate(high)
-    return results
+    for direction in (-1, 1):
+        exponent = direction
+        while try_rate(exponent) == min(map(_loss, runs.values())) < math.inf:
+            exponent += direction
+    return runs
 
 
 def _run_in_process(run: RaceRun) -> RaceResult:

@@ -45,14 +45,14 @@ class RaceRun:
         lr: learning rate.
         steps: number of steps.
         settings: settings of the race.
-        evaluations: number of evaluations during training.
+        evaluations: number of evaluations after the one before the first step.
     """
 
     side: Side
     lr: float
     steps: int
     settings: RaceSettings
-    evaluations: int = 1
+    evaluations: int
 
     @property
     def evaluate_every(self) -> int:
@@ -92,16 +92,17 @@ def train_side(run: RaceRun) -> RaceResult:
     return (_train_ours if run.side == "ours" else _train_peer)(run, corpus, device)
 
 
-def _train_ours(race_run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
+def _train_ours(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
     """Train as `albertine pretrain` does, with evaluations on the common samples."""
-    settings = _settings_of_ours(race_run, corpus)
+    settings = _settings_of_ours(run, corpus)
     with tempfile.TemporaryDirectory() as scratch:
-        run = Path(scratch)
-        (run / CHECKPOINTS_FOLDER).mkdir()
-        trainer = build_trainer(run, settings, corpus, None, Distributed(0, 1, device), _ComparedPretraining)
+        folder = Path(scratch)
+        (folder / CHECKPOINTS_FOLDER).mkdir()
+        distributed = Distributed(0, 1, device)
+        trainer = build_trainer(folder, settings, corpus, None, distributed, _PretrainingWithCommonSamples)
         with trainer.recorder.open(-1):
             trainer.train()
-        curve = _loss_curve(read_metrics(run))
+        curve = _loss_curve(read_metrics(folder))
     return RaceResult(curve, trainer.state.tokens, trainer.state.seconds)
 
 
@@ -132,7 +133,7 @@ def _loss_curve(lines: Sequence[MetricsLine]) -> list[tuple[float, float]]:
     ]
 
 
-class _ComparedPretraining(Pretraining):
+class _PretrainingWithCommonSamples(Pretraining):
     """Pre-training with evaluations on the common samples."""
 
     def evaluate(self, model: Any, step: int) -> dict[str, float]:  # noqa: ARG002  # the samples are the same at every step
@@ -149,15 +150,16 @@ class _ComparedPretraining(Pretraining):
 def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
     settings = run.settings
     model = replace(settings.model, vocab_size=len(corpus.tokenizer))
-    sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))
-    lengths = sampler.max_lengths(np.arange(1000))
+    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))
+    lengths = dataset.max_lengths(np.arange(1000))
     batch_size = max(1, round(settings.batch_tokens / float(lengths.mean())))
     peer = PeerPretraining(model, corpus, device, choose_precision(settings.precision, device))
+    batches = common_batches(corpus, settings.max_length)
     curve: list[tuple[float, float]] = []
     total_tokens, total_seconds = 0, 0.0
 
     def evaluate(seconds: float) -> None:
-        curve.append((seconds, peer.masked_lm_loss(iter(common_batches(corpus, settings.max_length)))))
+        curve.append((seconds, peer.masked_lm_loss(batches)))
 
     def after_step(step: int, seconds: float, tokens: int) -> None:
         nonlocal total_tokens, total_seconds
@@ -165,24 +167,23 @@ def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResul
         if step % run.evaluate_every == 0 or step == run.steps:
             evaluate(seconds)
 
-    if run.evaluations > 1:
-        evaluate(0.0)
+    evaluate(0.0)
     schedule = LearningRateSchedule(
         run.lr, default_warmup(run.steps, settings.batch_tokens), run.steps, "linear"
     )
-    peer.train(sampler, batch_size, schedule, after_step)
+    peer.train(dataset, batch_size, schedule, after_step)
     return RaceResult(curve, total_tokens, total_seconds)
 
 
-def common_batches(corpus: Corpus, length: int) -> list[Batch]:
-    """Return the held-out samples on which both sides are evaluated, with single tokens masked."""
-    sampler = PretrainDataset(corpus, ObjectiveSettings(max_length=length), "dev")
-    samples = sampler.draw(np.arange(min(_EVALUATION_SAMPLES, len(sampler))))
+def common_batches(corpus: Corpus, max_length: int) -> list[Batch]:
+    """Return batches of the held-out samples on which both sides are evaluated, with single tokens masked."""
+    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=max_length), "dev")
+    samples = dataset.draw(np.arange(min(_EVALUATION_SAMPLES, len(dataset))))
     special = corpus.tokenizer.special_ids
     maskable_ids = np.setdiff1d(np.arange(len(corpus.tokenizer)), list(vars(special).values()))
     rng = np.random.Generator(np.random.PCG64(0))
     masked = [_masked_sample(sample, special.mask, maskable_ids, rng) for sample in samples]
-    size = max(1, 4096 // length)
+    size = max(1, 4096 // max_length)
     return [collate(masked[start : start + size], size) for start in range(0, len(masked), size)]
 
 

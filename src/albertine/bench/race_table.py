@@ -8,6 +8,13 @@ from rich.table import Table
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.bench.race import Race
+from albertine.bench.race_runs import Side
+
+# Name and color of each side.
+_SIDES: tuple[tuple[Side, str, str], ...] = (
+    ("ours", "Albertine", "#1f4e79"),
+    ("peer", "transformers", "#c0504d"),
+)
 
 
 def show_race(race: Race, out: Path | None, *, as_json: bool) -> None:
@@ -15,20 +22,21 @@ def show_race(race: Race, out: Path | None, *, as_json: bool) -> None:
     if out is not None:
         draw_race(race, out)
     if as_json:
-        progress.print_json({**asdict(race), "time_fraction_to_match": race.time_fraction_to_match})
+        fractions = {"time_fraction_to_match": race.time_fraction_to_match}
+        progress.print_json({**asdict(race), "baseline_loss": race.baseline_loss, **fractions})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "learning rate", "steps", "tokens", "tokens/s", "held-out loss"):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    for side, name in (("ours", "Albertine"), ("peer", "transformers")):
-        result = race.results[side]  # type: ignore[index]  # keys are Side
+    for side, name, _ in _SIDES:
+        result = race.sides[side]
         table.add_row(
             name,
-            f"{race.learning_rates[side]:.2g}",  # type: ignore[index]
-            f"{race.steps[side]:,}",  # type: ignore[index]
-            f"{result.tokens:,}",
-            f"{result.tokens_per_second:,.0f}",
-            f"{result.loss:.3f}",
+            f"{result.learning_rate:.2g}",
+            f"{result.steps:,}",
+            f"{result.run.tokens:,}",
+            f"{result.run.tokens_per_second:,.0f}",
+            f"{result.run.loss:.3f}",
         )
     console = progress.result_console()
     console.print(table)
@@ -46,8 +54,8 @@ def draw_race(race: Race, out: Path) -> None:
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    for side, name, color in (("peer", "transformers", "#c0504d"), ("ours", "Albertine", "#1f4e79")):
-        curve = race.results[side].curve  # type: ignore[index]
+    for side, name, color in _SIDES:
+        curve = race.sides[side].run.curve
         minutes, losses = [seconds / 60 for seconds, _ in curve], [loss for _, loss in curve]
         axes.plot(minutes, losses, color=color, marker="o", markersize=3)
         axes.annotate(
@@ -58,7 +66,7 @@ def draw_race(race: Race, out: Path) -> None:
             color=color,
             va="center",
         )
-    peer_loss = race.results["peer"].loss
+    peer_loss = race.sides["peer"].run.loss
     axes.axhline(peer_loss, color="#c0504d", linewidth=0.8, linestyle=":")
     axes.set_xlabel("minutes of training")
     axes.set_ylabel("held-out MLM loss (nats)")

@@ -78,11 +78,11 @@ def table_items(
 
 
 def _text(row: TableRow, column: str) -> str:
+    if all(row.cells.get(name) is None for name in row.joined.get(column, (column,))):
+        return ""
     if column in row.joined:
         return row.text(column)
-    value = row.cells.get(column)
-    if value is None:
-        return ""
+    value = row.cells[column]
     if not isinstance(value, str):
         raise RowError(f"column {column} holds {describe_value(value)}, not text")
     return checked_text(value)

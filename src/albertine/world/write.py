@@ -207,7 +207,8 @@ def write_world(
         written_texts = [text for text in texts.values() if text.stories]
         written_tasks = [tasks[job.name] for job in jobs if not isinstance(job, _TextJob)]
         _write_json(folder / WORLD_FILE, _description(settings))
-        (folder / "README.md").write_text(readme(settings, written_texts, written_tasks), encoding="utf-8")
+        text = readme(settings, written_texts, written_tasks)
+        (folder / "README.md").write_text(text, encoding="utf-8", newline="\n")
     return written_texts, written_tasks
 
 

@@ -26,7 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commands", nargs="*", help="beginnings of the commands that read; default: all")
     parser.add_argument("--seed", type=int, default=0, help="seed of the positions and sizes of the damages")
-    parser.add_argument("--share", default="1/1", help="I/N: run the I-th of N equal shares")
+    parser.add_argument("--share", type=share_of, default="1/1", help="I/N: run the I-th of N equal shares")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     import_all_for_faults()
@@ -37,7 +37,10 @@ def main() -> int:
         runner = FaultRunner(report, work / "examples", work / "faults")
         prefixes = tuple(options.commands) or ("",)
         damages = [each for each in all_damages(runner.examples) if each.reader.command.startswith(prefixes)]
-        for number, damage in enumerate(damages[share_of(options.share)], 1):
+        damages = damages[options.share]
+        if not damages:
+            parser.error("no damages; check the names of the commands and the share")
+        for number, damage in enumerate(damages, 1):
             runner.run_damage(damage, options.seed)
             if number % _PROGRESS_EVERY == 0:
                 print(f"{number:8,} damages, {len(report.findings)} findings", flush=True)

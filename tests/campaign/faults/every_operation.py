@@ -48,7 +48,9 @@ def main() -> int:
     names = [name for name in WRITING_COMMANDS if name not in _TOO_SLOW]
     parser.add_argument("commands", nargs="*", help=f"some of {', '.join(names)}; default: all")
     parser.add_argument("--signals", nargs="+", choices=_SIGNALS, default=["TERM", "KILL"])
-    parser.add_argument("--share", default="1/1", help="I/N: every N-th operation, from the I-th on")
+    parser.add_argument(
+        "--share", type=share_of, default="1/1", help="I/N: every N-th operation, from the I-th on"
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     import_all_for_faults()
@@ -57,8 +59,7 @@ def main() -> int:
         build_examples(work / "examples")
         make_unfinished_examples(work / "examples", work / "trial")
         problems = sum(
-            _try_operations(name, options.signals, work, share_of(options.share))
-            for name in options.commands or names
+            _try_operations(name, options.signals, work, options.share) for name in options.commands or names
         )
     return 1 if problems else 0
 

@@ -168,6 +168,8 @@ def run_part(report: Report, examples: Path, work: Path, rng: random.Random, dea
 def share_of(text: str) -> slice:
     """Return the slice that "I/N" means: every N-th of a sequence, from the I-th on."""
     index, num_shares = map(int, text.split("/"))
+    if not 1 <= index <= num_shares:
+        raise ValueError(f"{text}: no share; expected I/N with I from 1 to N")
     return slice(index - 1, None, num_shares)
 
 
