@@ -76,7 +76,7 @@ def train(model: str, corpus: Path) -> None:
         objective=ObjectiveSettings(max_length=_MAX_LENGTH),
         train=PretrainTrainSettings(optimizer="adamw", precision="fp32", batch_tokens=_BATCH_TOKENS),
     )
-    settings.record_explicit_keys({"model.vocab_size"})  # 30,000, whatever the corpus has
+    settings = settings.with_explicit_keys({"model.vocab_size"})  # 30,000, whatever the corpus has
     opened = open_corpus(corpus)
     with TemporaryDirectory() as folder, init_distributed("cpu") as distributed:
         settings = resolved_settings(settings, opened, None, distributed.world_size)

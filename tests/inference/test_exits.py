@@ -503,6 +503,8 @@ def test_the_cheapest_setting_within_the_tolerance_is_recommended() -> None:
         "b",
         "c",
     ]
+    rounded = [points[0], point("d", 0.895 - 0.9, 0.8, 0.2)]  # a little more than 0.5 points
+    assert recommended_point(rounded, 0.5).setting == "d"
     chosen = [cautious_point(points, tolerance).setting for tolerance in (0, 0.5, 1.1, 21)]
     assert chosen == ["full depth", "a", "b", "c"]
 

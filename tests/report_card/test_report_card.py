@@ -206,7 +206,7 @@ def test_the_page_is_well_formed_and_self_contained(card_folder: Path, card: dic
         assert f"{100 * task['score']:.1f}" in content
 
 
-@pytest.mark.parametrize("change", ["model", "corpus", "recipe"])
+@pytest.mark.parametrize("change", ["model", "settings", "tokenizer", "corpus", "data of CoLA", "recipe"])
 def test_a_card_of_something_else_is_refused(
     change: str,
     run: Path,
@@ -221,6 +221,21 @@ def test_a_card_of_something_else_is_refused(
     model, corpus_folder = run, corpus.folder
     if change == "model":
         model = card_folder / "untrained" / "seed-0"
+    elif change == "settings":
+        model = shutil.copytree(run, tmp_path / "run")
+        config = json.loads((model / "config.json").read_text())
+        for settings in (config, config["albertine"]["model"]):
+            settings |= {name: 7 for name in ("num_hidden_layers", "layers") if name in settings}
+        (model / "config.json").write_text(json.dumps(config))
+    elif change == "tokenizer":
+        model = shutil.copytree(run, tmp_path / "run")
+        tokenizer = json.loads((model / "tokenizer.json").read_text())
+        tokenizer["model"]["vocab"][-1][0] += "x"
+        (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+    elif change == "data of CoLA":
+        tasks = shutil.copytree(tasks, tmp_path / "tasks")
+        (file,) = tasks.rglob("CoLA/dev.tsv")
+        file.write_bytes(file.read_bytes() + file.read_bytes().splitlines(keepends=True)[-1])
     elif change == "corpus":
         corpus_folder = tmp_path / "corpus"
         shutil.copytree(corpus.folder, corpus_folder)
@@ -231,7 +246,8 @@ def test_a_card_of_something_else_is_refused(
         monkeypatch.setattr(recipe, "RECIPE_VERSION", 0)
     words = card_words(model, card_folder, "--corpus", str(corpus_folder), "--data", str(tasks))
     assert run_command(app, words) == 2
-    assert f"the report card of another {change}; give another --out" in capsys.readouterr().err
+    other = "other" if change.startswith("data") else "another"
+    assert f"the report card of {other} {change}; give another --out" in capsys.readouterr().err
 
 
 def test_wrong_input_is_refused_before_anything_is_written(

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,6 +193,8 @@ def test_a_killed_first_upload_is_no_folder_and_can_be_repeated(
         with pytest.raises(KeyboardInterrupt):
             upload_new_folder(folder, url)
     assert read_folder_manifest(url) is None
+    with pytest.raises(InputError, match=f"{url}: an upload that is not complete; wait, or run"):
+        download_folder(url)
     upload_new_folder(folder, url)
     assert content(download_folder(url)) == content(folder)
 
@@ -337,6 +340,49 @@ def test_a_lost_connection_gives_one_line(bucket: str, monkeypatch: pytest.Monke
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{unused.getsockname()[1]}")
     monkeypatch.setattr(objects, "_ATTEMPTS", 1)
     assert "no connection" in one_line_error(f"{bucket}/x")
+
+
+def test_a_folder_inside_another_has_its_files(bucket: str, folder: Path) -> None:
+    """Equal files share an object, which may be elsewhere in the outer folder."""
+    (folder / "inner" / "copy.bin").write_bytes((folder / "large.bin").read_bytes())
+    upload_new_folder(folder, f"{bucket}/outer")
+    assert content(download_folder(f"{bucket}/outer/inner")) == content(folder / "inner")
+    write_object(f"{bucket}/outer/other/x.txt", b"not of the outer folder")
+    assert content(download_folder(f"{bucket}/outer/other")) == {"x.txt": b"not of the outer folder"}
+
+
+def test_no_range_begins_at_the_end_of_an_object(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Google's store refuses such a range."""
+    requested = list[tuple[int, int]]()
+
+    class Recorder:
+        def __init__(self, file: Any):
+            self._file = file
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._file, name)
+
+        def read_at(self, size: int, offset: int) -> bytes:
+            requested.append((offset, offset + size))
+            content: bytes = self._file.read_at(size, offset)
+            return content
+
+    class Store:
+        def open_input_file(self, path: str) -> Recorder:
+            return Recorder(filesystem.open_input_file(path))
+
+    write_object(f"{bucket}/x", b"0123456789")
+    write_object(f"{bucket}/empty", b"")
+    filesystem, _ = objects._resolve(f"{bucket}/x")
+    monkeypatch.setattr(objects, "_resolve", lambda url: (Store(), url.partition("://")[2]))
+    for name, expected in (("x", b"0123456789"), ("empty", b"")):
+        with open_object(f"{bucket}/{name}", 8) as stream:
+            assert stream.read() == expected
+            assert stream.read(1) == b""
+            assert stream.seek(-3, os.SEEK_END) == max(0, len(expected) - 3)
+            assert stream.read() == expected[-3:]
+    assert all(start < stop <= 10 for start, stop in requested)
+    assert requested
 
 
 def test_no_object_is_a_file_of_its_folder_name(any_bucket: str) -> None:

@@ -1,6 +1,7 @@
 """`hf://` URLs: models, text and tables of a repository, with a local server in place of the hub."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,17 +13,17 @@ from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
 from albertine.settings import ModelSettings
 from tests.conftest import made_up_sentences
-from tests.interop.hub_server import HubHandler, serve_repository
+from tests.interop.hub_server import HubHandler, run_script, serve_repository
+from tests.interop.test_hub import LOAD_SCRIPT
+
+SETTINGS = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
 
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Serve a repository with a model, text and a table; yield the environment variables that name it."""
     repository = tmp_path / "repository"
-    settings = ModelSettings(
-        vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16
-    )
-    save_folder(Model(settings, seed=4), repository / "model")
+    save_folder(Model(SETTINGS, seed=4), repository / "model")
     (repository / "text" / "inner").mkdir(parents=True)
     (repository / "text" / "a.txt").write_text("\n".join(made_up_sentences(1, 300)))
     (repository / "text" / "inner" / "b.txt").write_text("\n".join(made_up_sentences(2, 300)))
@@ -49,10 +50,22 @@ def test_a_model_of_a_folder_is_loaded(hub: dict[str, str]) -> None:
     assert all(name.startswith("model/") for name in HubHandler.downloads)
 
 
+def test_a_changed_file_of_the_same_size_is_downloaded_again(hub: dict[str, str]) -> None:
+    url = "hf://models/someone/small/model"
+    first = run_script(hub, LOAD_SCRIPT, url)
+    assert run_script(hub, LOAD_SCRIPT, url) == first
+    weights = HubHandler.folder / "model" / "model.safetensors"
+    size = weights.stat().st_size
+    shutil.rmtree(HubHandler.folder / "model")
+    save_folder(Model(SETTINGS, seed=5), HubHandler.folder / "model")
+    assert weights.stat().st_size == size
+    assert run_script(hub, LOAD_SCRIPT, url) != first
+
+
 @pytest.mark.parametrize("kind", ["", "datasets/"])
 def test_text_is_read(hub: dict[str, str], tmp_path: Path, kind: str) -> None:
     """A tokenizer trained on text of the hub is that of the same local text."""
-    vocabularies = []
+    vocabularies = list[bytes]()
     for text in (f"hf://{kind}someone/small/text", str(HubHandler.folder / "text")):
         out = tmp_path / f"tokenizer-{len(vocabularies)}"
         completed = albertine(hub, "tokenizer", "train", text, "--vocab-size", "220", "--out", str(out))

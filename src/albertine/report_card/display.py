@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from statistics import median
 
+from albertine.display import display_text
 from albertine.report_card.card import ReportCard, TaskScores
 from albertine.report_card.results import EstimatedScore, HeldOutScores
-from albertine.settings.schema import display_text
 
 CHANCE = "50.0"
 TASK_TITLES = ("task", "metric", "pre-trained", "untrained", "TF-IDF", "most common", "\N{PLUS-MINUS SIGN}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albertine.atomic import atomic_folder
+from albertine.checksums import file_checksum, json_checksum
 from albertine.report_card.recipe import MAX_DEV_EXAMPLES, MAX_TRAIN_EXAMPLES, TASK_RECIPES
 from albertine.report_card.results import CopiedData
 from albertine.tasks.task_sources import (
@@ -34,6 +35,16 @@ class DataSources:
     tasks: dict[str, TaskSource]
     blimp: Path | None
     missing: dict[str, str]
+
+    def checksums(self) -> dict[str, str]:
+        """Return a checksum of the files of each part, by its title."""
+        checksums = {
+            TASK_RECIPES[task].title: json_checksum(source.checksums()) for task, source in self.tasks.items()
+        }
+        if self.blimp is not None:
+            files = {file.name: file_checksum(file) for file in sorted(self.blimp.glob("*.jsonl"))}
+            checksums["BLiMP"] = json_checksum(files)
+        return checksums
 
 
 def find_sources(folder: Path) -> DataSources:

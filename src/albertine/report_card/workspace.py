@@ -1,6 +1,6 @@
 """The folder of a report card, and the parts that are computed in it.
 
-OUT/inputs.json               the model, the corpus and the recipe; a card never mixes two of them
+OUT/inputs.json               the model, the corpus, the data and the recipe; a card never mixes two of them
 OUT/data/TASK/                the training and dev examples of a task
 OUT/untrained/, OUT/runs/     models; see `finetune_runs`
 OUT/results/NAME.json         the result of a part; a part with a result is not computed again
@@ -12,7 +12,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +48,7 @@ from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
+from albertine.text.tokenizer import load_tokenizer
 
 INPUTS_FILE = "inputs.json"
 _FORMAT = 1
@@ -78,22 +81,28 @@ class CardWorkspace:
     def record_inputs(self, model: Model) -> None:
         """Write what the card is made from; raise `InputError` if the folder has a card of something else."""
         corpus = self.settings.corpus
-        inputs = {
+        inputs: dict[str, Any] = {
             "format": _FORMAT,
             "model": _weights_checksum(model),
-            "corpus": file_checksum(corpus / MANIFEST_FILE) if corpus else None,
+            # The weights of a shared layer do not say how often it is applied.
+            "settings": json.loads(json.dumps(asdict(self.model_settings))),
+            "tokenizer": load_tokenizer(self.checkpoint).fingerprint,
             "recipe": recipe_json(self.model_settings),
         }
+        # A corpus and data may be added later; only a part that is missing is then computed.
+        if corpus:
+            inputs["corpus"] = file_checksum(corpus / MANIFEST_FILE)
+        inputs |= {f"data of {title}": checksum for title, checksum in self.sources.checksums().items()}
         file, advice = self.out / INPUTS_FILE, "give another --out"
         if file.exists():
             before = read_json_object(file, f"remove {self.out} to start again, or {advice}")
             check_format(file, before.get("format"), _FORMAT, advice)
-            # A corpus may be added later; only a part that is missing is then computed.
-            inputs["corpus"] = inputs["corpus"] or before.get("corpus")
-            before["corpus"] = before.get("corpus") or inputs["corpus"]
-            different = [name for name in inputs if before.get(name) != inputs[name]]
+            known = {name: value for name, value in before.items() if value is not None}
+            different = [name for name in inputs if known.get(name, inputs[name]) != inputs[name]]
             if different:
-                raise InputError(f"{self.out}: the report card of another {different[0]}; {advice}")
+                other = "other" if different[0].startswith("data") else "another"
+                raise InputError(f"{self.out}: the report card of {other} {different[0]}; {advice}")
+            inputs = known | inputs
         with atomic_file(file) as partial_file:
             partial_file.write_text(json.dumps(inputs, indent=2) + "\n", encoding="utf-8")
 

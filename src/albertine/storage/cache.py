@@ -24,7 +24,7 @@ from albertine.atomic import atomic_file
 from albertine.checksums import file_checksum, json_checksum
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
-from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
+from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest, refuse_unfinished
 from albertine.storage.objects import list_objects, open_object
 from albertine.storage.urls import credentials_advice, is_safe_name, join_url, storage_url, url_name
 
@@ -139,12 +139,29 @@ def _remote_files(url: str) -> tuple[dict[str, _RemoteFile], str]:
     manifest = read_folder_manifest(url)
     if manifest is not None:
         return _manifest_files(url, manifest), manifest.checksum
+    files = _files_of_parent(url)
+    if files:
+        return files, json_checksum([[name, file.url, file.sha256] for name, file in files.items()])
     objects = {name: found for name, found in list_objects(url).items() if is_safe_name(name)}
-    version = json_checksum([[name, found.size, found.modified_ns] for name, found in objects.items()])
+    refuse_unfinished(url, objects, objects)
+    version = json_checksum([[name, found.size, found.version] for name, found in objects.items()])
     return {
-        name: _RemoteFile(found.url, found.size, "", _stamp(_key(f"{name} {found.modified_ns}")))
+        name: _RemoteFile(found.url, found.size, "", _stamp(_key(f"{name} {found.version}")))
         for name, found in objects.items()
     }, version
+
+
+def _files_of_parent(url: str) -> dict[str, _RemoteFile]:
+    """Return the files of a folder inside one that has a manifest; equal files share an object there."""
+    scheme, _, path = url.partition("://")
+    parts = path.split("/")
+    for depth in range(len(parts) - 1, 0, -1):
+        parent, prefix = f"{scheme}://{'/'.join(parts[:depth])}", "/".join(parts[depth:]) + "/"
+        manifest = None if scheme == "hf" else read_folder_manifest(parent)
+        if manifest is not None:
+            files = _manifest_files(parent, manifest)
+            return {name.removeprefix(prefix): files[name] for name in files if name.startswith(prefix)}
+    return {}
 
 
 def _stamp(hexadecimal: str) -> int:

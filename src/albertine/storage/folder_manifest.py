@@ -10,6 +10,7 @@ program has uploaded, is read as it is.
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from albertine.checksums import json_checksum
@@ -20,6 +21,7 @@ from albertine.storage.objects import object_writer, read_object
 from albertine.storage.urls import is_safe_name, join_url
 
 FOLDER_MANIFEST = "albertine-folder.json"
+UNFINISHED = "albertine-unfinished"  # an object of a folder whose first upload has no manifest yet
 _FORMAT = 1
 _ADVICE = "upload the folder again"
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -90,6 +92,22 @@ def read_folder_manifest(url: str) -> FolderManifest | None:
     except JsonError as error:
         raise InputError(f"{manifest_url}: damaged ({error}); {_ADVICE}") from None
     return manifest
+
+
+def refuse_unfinished(url: str, names: Collection[str], wanted: Collection[str]) -> None:
+    """Raise `InputError` if some of the objects below a URL belong to a folder that is not complete.
+
+    Args:
+        url: URL of a folder.
+        names: names of all objects in it.
+        wanted: names of those that are to be read.
+    """
+    for name in names:
+        folder, slash, last = name.rpartition("/")
+        is_unfinished = last == UNFINISHED and f"{folder}{slash}{FOLDER_MANIFEST}" not in names
+        if is_unfinished and any(each.startswith(folder + slash) for each in wanted):
+            place = join_url(url, folder) if folder else url
+            raise InputError(f"{place}: an upload that is not complete; wait, or run its command again")
 
 
 def _check_entries(manifest: FolderManifest) -> None:

@@ -38,12 +38,14 @@ class StoredObject:
     Attributes:
         url: its URL.
         size: bytes.
-        modified_ns: time of its last change, in nanoseconds; 0 if unknown.
+        modified_ns: time of its last change, in nanoseconds; 0 if unknown, as on the hub.
+        version: changes with its content; empty if unknown.
     """
 
     url: str
     size: int
     modified_ns: int
+    version: str
 
 
 def find_object(url: str) -> StoredObject | None:
@@ -69,12 +71,24 @@ def list_objects(url: str) -> dict[str, StoredObject]:
     objects = {}
     with described_errors(url):
         filesystem, path = _resolve(url)
-        selector = FileSelector(path, allow_not_found=True, recursive=True)
-        for info in filesystem.get_file_info(selector):
+        # With the option, S3 would not report a missing bucket; the others report a missing folder otherwise.
+        selector = FileSelector(path, allow_not_found=not url.startswith("s3:"), recursive=True)
+        try:
+            infos = filesystem.get_file_info(selector)
+        except FileNotFoundError:
+            return {}
+        versions = _hub_versions(filesystem, path) if infos and url.startswith("hf:") else {}
+        for info in infos:
             name = info.path.strip("/")[len(path) :].strip("/")
-            if found := _stored_object(join_url(url, name), info):
+            if found := _stored_object(join_url(url, name), info, versions.get(info.path, "")):
                 objects[name] = found
     return dict(sorted(objects.items()))
+
+
+def _hub_versions(filesystem: Any, path: str) -> dict[str, str]:
+    """Return the ids of the contents below a folder of the hub, which keeps no times of modification."""
+    details = filesystem.handler.fs.find(path, detail=True)
+    return {name: str(detail.get("blob_id", "")) for name, detail in details.items()}
 
 
 class _ObjectReader(io.RawIOBase):
@@ -85,6 +99,7 @@ class _ObjectReader(io.RawIOBase):
         with described_errors(url):
             filesystem, path = _resolve(url)
             self._file = filesystem.open_input_file(path)
+            self._size = int(self._file.size())
 
     def readable(self) -> bool:
         return True
@@ -93,18 +108,19 @@ class _ObjectReader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_END:
-            with described_errors(self._url):
-                offset += self._file.size()
-        self._position = max(0, offset + (self._position if whence == io.SEEK_CUR else 0))
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
         return self._position
 
     def tell(self) -> int:
         return self._position
 
     def readinto(self, buffer: Any) -> int:
+        size = min(len(buffer), self._size - self._position)
+        if size <= 0:  # the stores refuse a range that begins at the end
+            return 0
         with described_errors(self._url):
-            content = self._file.read_at(len(buffer), self._position)
+            content = self._file.read_at(size, self._position)
         buffer[: len(content)] = content
         self._position += len(content)
         return len(content)
@@ -243,12 +259,13 @@ def _problem(url: str, error: Exception) -> str:
     return f"the object store reports {name}; check the URL, and run the command again"
 
 
-def _stored_object(url: str, info: Any) -> StoredObject | None:
+def _stored_object(url: str, info: Any, version: str = "") -> StoredObject | None:
     from pyarrow.fs import FileType
 
     if info.type != FileType.File:
         return None
-    return StoredObject(url, int(info.size or 0), int(info.mtime_ns or 0))
+    modified_ns = int(info.mtime_ns or 0)
+    return StoredObject(url, int(info.size or 0), modified_ns, version or str(modified_ns or ""))
 
 
 def _resolve(url: str) -> tuple[Any, str]:

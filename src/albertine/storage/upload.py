@@ -19,6 +19,7 @@ from albertine.errors import InputError, WorkError
 from albertine.storage.cache import locked_path, output_path, work_folder
 from albertine.storage.folder_manifest import (
     FOLDER_MANIFEST,
+    UNFINISHED,
     FileEntry,
     FolderManifest,
     write_folder_manifest,
@@ -33,15 +34,13 @@ from albertine.storage.objects import (
 from albertine.storage.urls import join_url, storage_url
 
 _BLOCK_BYTES = 4 << 20
-# Shows that an upload of ours made a folder that has no manifest yet.
-_UNFINISHED = "albertine-unfinished"
 
 
 def refuse_existing_url(url: str) -> None:
     """Raise `InputError` if a folder on object storage has files, unless they are of an unfinished upload."""
     check_can_write(url)
     objects = list_objects(url)
-    is_folder = bool(objects) and (_UNFINISHED not in objects or FOLDER_MANIFEST in objects)
+    is_folder = bool(objects) and (UNFINISHED not in objects or FOLDER_MANIFEST in objects)
     if is_folder or find_object(url) is not None:
         raise InputError(f"{url}: exists already; name another folder or remove it")
 
@@ -75,9 +74,9 @@ def upload_files(
         advance: called with the bytes that were uploaded or need no upload.
     """
     if former is None:
-        with object_writer(join_url(url, _UNFINISHED)) as stream:
+        with object_writer(join_url(url, UNFINISHED)) as stream:
             stream.write(f"This folder is complete when it has an {FOLDER_MANIFEST}.\n".encode())
-        former, former_objects = FolderManifest({}), {_UNFINISHED}
+        former, former_objects = FolderManifest({}), {UNFINISHED}
     else:
         former_objects = former.objects
     known = {(entry.sha256, entry.size): entry for entry in former.files.values()}

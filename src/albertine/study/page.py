@@ -64,10 +64,12 @@ def outcome_sentence(report: ClaimReport) -> str:
 
 
 def _key_figures(report: ClaimReport) -> list[tuple[str, str]]:
+    # Arms that differ in their fine-tuning share a run.
+    runs = {run.folder: (run, arm, index) for arm in report.arms for index, run in enumerate(arm.runs)}
+
     def total(measure: str) -> float:
-        runs = [run for arm in report.arms for run in arm.runs]
-        own = sum(value or 0.0 for arm in report.arms for value in arm.values[measure])
-        twice = sum(run.cost_of_start(measure) for run in runs if run.training_failure is None)
+        own = sum(arm.values[measure][index] or 0.0 for _, arm, index in runs.values())
+        twice = sum(run.cost_of_start(measure) for run, *_ in runs.values() if run.training_failure is None)
         return own - twice * find_measure(measure).factor
 
     return [

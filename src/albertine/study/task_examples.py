@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from albertine.atomic import atomic_folder
-from albertine.checksums import file_checksum, json_checksum
+from albertine.checksums import json_checksum
 from albertine.errors import InputError
 from albertine.finetune.held_out_examples import hold_out
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings
@@ -174,8 +174,7 @@ def find_copies(store: Path, data: Path, tasks: Sequence[str], counts: tuple[int
     sources = {task: source for task, source in found.items() if source is not None}
     copies = {}
     for task, source in sources.items():
-        files = {file.name: file_checksum(file) for file in source.files}
-        key = json_checksum([_COPIES_VERSION, files, counts])[:16]
+        key = json_checksum([_COPIES_VERSION, source.checksums(), counts])[:16]
         copies[task] = store / _COPIES_FOLDER / f"{task}-{key}"
     return CopiedExamples(data, copies, sources, counts)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from albertine.checksums import file_checksum
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file
@@ -61,6 +62,10 @@ class TaskSource:
         if self.train.is_file():
             return self.train, self.dev
         return self.train / "train.tsv", self.dev / _dev_file(self.task)
+
+    def checksums(self) -> dict[str, str]:
+        """Return a checksum of each file, by its name."""
+        return {file.name: file_checksum(file) for file in self.files}
 
 
 def folders_to_search(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from glob import has_magic
 
 from albertine.errors import InputError
+from albertine.storage.folder_manifest import refuse_unfinished
 from albertine.storage.objects import StoredObject, find_object, list_objects
 
 
@@ -32,6 +33,7 @@ def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredOb
             f"{url}: no such object, and no text files in such a folder; expected .txt, .text, .jsonl or "
             ".ndjson, also compressed as .gz or .zst, or .parquet"
         )
+    refuse_unfinished("/".join(components[:depth]), objects, names)
     return [objects[name] for name in names]
 
 
