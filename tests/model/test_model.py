@@ -271,14 +271,14 @@ def test_ids_outside_the_tables_are_refused(sequences: list[list[int]], message:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("recompute", [False, True])
-def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: bool) -> None:
+@pytest.mark.parametrize(("recompute", "masked"), [(False, 0.15), (True, 0.15), (False, 0.3)])
+def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: bool, masked: float) -> None:
     demo = replace(MODEL_PRESETS["demo"], layers=8)
     model = Model(demo)
     model.configure(ComputeOptions(dtype=dtype, recompute=recompute))
     tokens, length = 480, 60
     strip = Strip.from_sequences([[1] * length] * (tokens // length))
-    masked_indices = torch.arange(0, tokens, 7)[: round(0.15 * tokens)]
+    masked_indices = torch.arange(0, tokens, round(1 / masked))[: round(masked * tokens)]
     masked_targets = MaskedLMTargets(masked_indices, torch.ones_like(masked_indices))
     targets = PretrainingTargets(masked_targets, torch.zeros(len(strip), dtype=torch.long))
     weight_addresses = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
@@ -299,7 +299,9 @@ def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: boo
     with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
         model(strip, targets)
     precision: Any = "fp32" if dtype == torch.float32 else "bf16"
-    expected = activation_bytes(demo, tokens, precision, recompute=recompute)
+    expected = activation_bytes(
+        demo, tokens, precision, recompute=recompute, masked_fraction=len(masked_indices) / tokens
+    )
     if recompute:
         # The estimate holds one layer in full, which exists only later, in the backward pass. After the
         # forward pass only its input is kept.
@@ -314,7 +316,7 @@ def test_activation_bytes_match_saved_tensors(dtype: torch.dtype, recompute: boo
         expected += demo.layers * tokens * demo.heads * (dtype.itemsize * length - 4)
     # On a CPU neither the probabilities of the vocabulary nor, in bf16, the logits are kept.
     logit_bytes = 4 if dtype == torch.float32 else 4 + 2
-    expected -= logit_bytes * demo.vocab_size * round(0.15 * tokens)
+    expected -= logit_bytes * demo.vocab_size * len(masked_indices)
     assert sum(saved_bytes.values()) == pytest.approx(expected, rel=0.05)
 
 

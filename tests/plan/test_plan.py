@@ -31,6 +31,15 @@ def plan(model: str, hardware: str, **values: Any) -> TrainingPlan:
     return plan_training(settings(model={"preset": model}, hardware=hardware, **values))
 
 
+def test_more_tokens_to_predict_take_more_memory() -> None:
+    few, many = (
+        plan("albert-base", "8 x H100", tokens="1B", objective={"mlm_probability": probability})
+        for probability in (0.15, 0.3)
+    )
+    assert many.memory.activations > 1.05 * few.memory.activations
+    assert many.largest_micro_batch < few.largest_micro_batch
+
+
 # The texts of settings.
 
 
@@ -43,7 +52,7 @@ def test_tokens_are_parsed(text: str, tokens: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "B", "-1", "0", "1e9", "ten", "10 GB", "nan", "9999999T", "1.B", "\u0663"]
+    "text", ["", "B", "-1", "0", "1e9", "ten", "10 GB", "nan", "9999999T", "1.B", "1,5B", "4,00", "\u0663"]
 )
 def test_other_texts_are_no_tokens(text: str) -> None:
     with pytest.raises(SettingError, match="tokens"):

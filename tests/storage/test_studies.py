@@ -16,7 +16,11 @@ from albertine.storage.folder_manifest import read_folder_manifest
 from albertine.storage.objects import list_objects
 from albertine.storage.upload import upload_files, upload_new_folder
 from albertine.study import study_run
+from albertine.study.catalog import find_claim
+from albertine.study.data import find_data
 from albertine.study.mirrored_studies import _paths_to_download, restored_studies
+from albertine.study.protocol import find_protocol
+from albertine.study.settings import StudySettings
 from albertine.train.trainer import Trainer
 
 from .test_folders import write_object
@@ -207,3 +211,13 @@ TRAINED, PROBED, SCORED = (f"runs/a/results/{name}.json" for name in ("training"
 )
 def test_what_is_further_is_downloaded(local: list[str], uploaded: list[str], wanted: list[str]) -> None:
     assert _paths_to_download("runs/a", local, uploaded) == wanted
+
+
+def test_text_on_object_storage_names_its_version(bucket: str, tmp_path: Path) -> None:
+    protocol = find_protocol(find_claim("table-5"), "evening")
+    settings = StudySettings(scale="evening", text=f"{bucket}/text")
+    folders = set[Path]()
+    for content in (b"One text.", b"Another text."):
+        write_object(f"{bucket}/text/a.txt", content)
+        folders.update(find_data(tmp_path, protocol, settings).folder for _ in range(2))
+    assert len(folders) == 2

@@ -154,7 +154,14 @@ def training_memory(
     )
 
 
-def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *, recompute: bool) -> int:
+def activation_bytes(
+    model: ModelSettings,
+    tokens: int,
+    precision: Precision,
+    *,
+    recompute: bool,
+    masked_fraction: float = MASKED_FRACTION,
+) -> int:
     """Estimate the bytes that a forward pass over `tokens` tokens keeps for the backward pass, on a GPU.
 
     On a CPU the attention probabilities of short sequences are kept too (`kernels/short_attention.py`), and
@@ -165,7 +172,7 @@ def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *,
     up_to_attention, after_attention = layer_activation_bytes(model, precision)
     layer = up_to_attention + after_attention
     # The rest of the last layer runs for the masked tokens only, on a copy of the output of attention.
-    last_layer = up_to_attention + MASKED_FRACTION * (value_bytes * h + after_attention)
+    last_layer = up_to_attention + masked_fraction * (value_bytes * h + after_attention)
     # With recomputation each layer keeps its input only; one layer at a time is recomputed in full.
     layers = (
         value_bytes * h * (model.applied_layers - 1) + layer
@@ -177,7 +184,7 @@ def activation_bytes(model: ModelSettings, tokens: int, precision: Precision, *,
     # also the bf16 logits and the fp32 input of the norm.
     embedding = (4 + value_bytes) * e
     probabilities = 4 * v if precision == "fp32" else (4 + 2) * v + 4 * e
-    head = MASKED_FRACTION * (value_bytes * (h + 3 * e) + probabilities)
+    head = masked_fraction * (value_bytes * (h + 3 * e) + probabilities)
     return int(tokens * (layers + embedding + head))
 
 

@@ -66,8 +66,8 @@ class MemoryModel:
     def activation_bytes_per_token(self, *, recompute: bool | None = None) -> float:
         """Return the bytes per token of activations, and of the gradients of those of one layer."""
         recompute = self.workload.train.recompute if recompute is None else recompute
-        model, sample = self.workload.model, 10**6
-        kept = activation_bytes(model, sample, self.precision, recompute=recompute) / sample
+        model = self.workload.model
+        kept = self._kept_bytes(recompute=recompute)
         scored_layers = 1 if recompute else model.applied_layers
         one_layer = sum(layer_activation_bytes(model, self.precision)) + self._score_bytes
         return kept + scored_layers * self._score_bytes + one_layer
@@ -78,9 +78,16 @@ class MemoryModel:
         Each value that is kept moves five times: it is written and read in the forward pass and read in the
         backward pass, where its gradient is written and read.
         """
-        model, sample = self.workload.model, 10**6
-        kept = activation_bytes(model, sample, self.precision, recompute=False) / sample
-        return 5 * (kept + model.applied_layers * self._score_bytes)
+        kept = self._kept_bytes(recompute=False)
+        return 5 * (kept + self.workload.model.applied_layers * self._score_bytes)
+
+    def _kept_bytes(self, *, recompute: bool) -> float:
+        """Bytes per token of activations that a forward pass keeps, in the stage with the most to predict."""
+        sample, masked = 10**6, max(stage.masked_fraction for stage in self.workload.stages)
+        kept = activation_bytes(
+            self.workload.model, sample, self.precision, recompute=recompute, masked_fraction=masked
+        )
+        return kept / sample
 
     @property
     def _score_bytes(self) -> float:

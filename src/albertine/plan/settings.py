@@ -66,7 +66,8 @@ class PlanSettings(PretrainSettings):
 
 def parse_tokens(text: str) -> int:
     """Return a number of tokens, as in "10B", "1.5B" or "4,000"; raise `SettingError` if it is none."""
-    match = re.fullmatch(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([KMBT]?)", text.strip().upper())
+    number = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)(?:\.[0-9]+)?"  # 1,5B would be read as 15B
+    match = re.fullmatch(rf"({number})\s*([KMBT]?)", text.strip().upper())
     if match is None:
         raise SettingError("tokens", text, "must be a number, maybe with K, M, B or T, as in 10B or 300M")
     tokens = float(match[1].replace("_", "").replace(",", "")) * _FACTORS[match[2]]

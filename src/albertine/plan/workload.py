@@ -138,8 +138,8 @@ def _pretraining_workload(settings: PlanSettings) -> Workload:
         steps=train.steps,
         step_tokens=train.batch_tokens,
         unit_tokens=longest,
-        # One evaluation is before the first step.
-        evaluated_tokens=train.evaluation_tokens * (1 + train.steps // train.evaluation_interval),
+        # One evaluation is before the first step, and one after the last.
+        evaluated_tokens=train.evaluation_tokens * (1 + math.ceil(train.steps / train.evaluation_interval)),
     )
 
 

@@ -17,6 +17,7 @@ from albertine.corpus.manifest import MANIFEST_FILE, read_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
+from albertine.storage.urls import storage_url
 from albertine.study.protocol import Protocol
 from albertine.study.settings import StudySettings
 from albertine.study.task_examples import (
@@ -28,7 +29,7 @@ from albertine.study.task_examples import (
 )
 from albertine.study.tasks import STUDY_TASKS
 from albertine.text.settings import TokenizerSettings
-from albertine.text.sources import find_sources
+from albertine.text.sources import Source, find_sources
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.write import write_world
@@ -146,7 +147,7 @@ def find_data(
         sources = find_sources([own_text])
         if any(source.format == "hub" for source in sources):
             raise InputError(f"--text {own_text}: a study needs files; download the dataset first")
-        content = {"text": [_file_state(source.path) for source in sources]}
+        content = {"text": [_source_state(source) for source in sources]}
     key = json_checksum({**content, "vocab_size": protocol.vocab_size, "held_out": _held_out(own_text)})[:16]
     copies = None
     if is_own and tasks and settings.data is not None:
@@ -160,10 +161,12 @@ def _held_out(text: str | None) -> float:
     return 0.1 if text is None else 0.02
 
 
-def _file_state(file: Path) -> tuple[str, int, int]:
-    """Return what changes if a file does."""
-    status = file.stat()
-    return str(file.resolve()), status.st_size, status.st_mtime_ns
+def _source_state(source: Source) -> tuple[str, int, int]:
+    """Return what changes if a text does."""
+    if storage_url(source.path) is not None:
+        return source.name, source.size, source.modified_ns
+    status = source.path.stat()
+    return str(source.path.resolve()), status.st_size, status.st_mtime_ns
 
 
 def _world_settings(protocol: Protocol) -> WorldSettings:

@@ -15,6 +15,7 @@ from typing import Any
 
 from albertine.checksums import json_checksum
 from albertine.errors import InputError
+from albertine.executors.executor import Executor
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import SettingsSource, build_settings
@@ -92,13 +93,13 @@ class StepTiming:
         return MeasuredStep(settings.train.batch_tokens / median(rates[_FIRST_STEPS:]))
 
 
-def measure_times(timings: Iterable[StepTiming]) -> None:
-    """Measure the times that are not stored."""
+def measure_times(timings: Iterable[StepTiming], executor: Executor | None = None) -> None:
+    """Measure the times that are not stored, where the runs will be; see `execute`."""
     remaining = [timing for timing in timings if not timing.is_measured]
     jobs = {timing.folder: timing.seconds for timing in remaining}
     if jobs:
         widest = max(timing.settings.model.hidden_size for timing in remaining)
-        execute("Timing steps", jobs, _TIMED_STEPS * len(jobs), widest, are_timed=True)
+        execute("Timing steps", jobs, _TIMED_STEPS * len(jobs), widest, executor, are_timed=True)
 
 
 def equal_time_steps(timings: Mapping[str, StepTiming], reference: str) -> dict[str, int]:

@@ -140,8 +140,9 @@ def fit_recurrence(
     errors = np.square(problem.residuals(starts)[1]).sum(1)
     # The best starts are refined: the lowest one may lead to a minimum that is not the lowest.
     best = starts[np.argsort(errors)[: 1 if near is not None else 4]]
-    refined = [problem.refine(start) for start in best]
-    return min((problem.fit(exponents) for exponents in refined), key=lambda fit: fit.error)
+    refined = np.array([problem.refine(start) for start in best])
+    errors = np.square(problem.residuals(refined)[1]).sum(1)
+    return problem.fit(refined[np.argmin(errors)])
 
 
 class _Problem:

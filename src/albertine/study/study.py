@@ -159,7 +159,7 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
     one.data.build(executor)
     if one.claim.finetuning and one.protocol.tasks:
         one.data.build_test_world(executor)
-    measure_times(one.timings().values())
+    measure_times(one.timings().values(), executor)
     runs, measures = one.by_arm(), claim_measures(one.claim)
     for arm_runs in runs.values():
         check_epochs(arm_runs[0])

@@ -140,8 +140,13 @@ class StudyRun:
     @property
     def _plan_folder(self) -> Path:
         assert self.finetuning is not None
-        key = self._examples_key(self.protocol.tasks)
-        return self._tasks_folder / (f"{self.finetuning.hash}-{key}" if key else self.finetuning.hash)
+        parts = [self.finetuning.hash, self._finetuning_key, self._examples_key(self.protocol.tasks)]
+        return self._tasks_folder / "-".join(filter(None, parts))
+
+    @property
+    def _finetuning_key(self) -> str:
+        """The settings of the protocol that change the fine-tuned models."""
+        return f"{self.protocol.finetune_steps}-{self.protocol.examples}-{self.protocol.dev_examples}"
 
     @property
     def _identity(self) -> dict[str, Any]:
@@ -193,8 +198,7 @@ class StudyRun:
         return parts + [self._task_part(task) for task in self.tasks(measures)]
 
     def _task_part(self, task: str) -> RunPart:
-        protocol = self.protocol
-        name = f"{task}-{protocol.finetune_steps}-{protocol.examples}-{protocol.dev_examples}"
+        name = f"{task}-{self._finetuning_key}"
         if key := self._examples_key([task]):
             name += f"-{key}"
         if self.finetuning is not None:
