@@ -103,7 +103,7 @@ def test_command_writes_a_model_that_loads(tmp_path: Path, capsys: pytest.Captur
     ("options", "message"),
     [
         (["--rank", "2"], "needs --share all"),
-        (["--share", "all", "--rank", "-1"], "a rank of at least 0"),
+        (["--share", "all", "--rank", "-1"], "must be at least 0"),
         (["--share", "all", "--rank", "25"], "at most the width"),
     ],
 )

@@ -178,7 +178,7 @@ def _checked_compilation() -> Iterator[None]:
 def _checked_attention(job: PathJob) -> Iterator[None]:
     """Raise `WorkError` if the body does not call variable-length attention, and the path is for it.
 
-    Not for compiled code: under a dispatch mode, torch compiles nothing, now and later.
+    Not for compiled code: a dispatch mode keeps torch from compiling, also in later calls of the same code.
     """
     with _CalledOperations() as operations:
         yield

@@ -22,7 +22,7 @@ RankFunction = Callable[[Distributed], tuple[float, float]]
 
 @dataclass(frozen=True)
 class _Rank:
-    """One of the processes, and the port where they meet."""
+    """One of the processes, and the port of their rendezvous."""
 
     number: int
     world_size: int
@@ -33,7 +33,7 @@ class _Rank:
 def check_ranks(
     name: str, tolerance: float, function: RankFunction, device: str, processes: int
 ) -> PathResult:
-    """Return the result of a check, as the main process finds it.
+    """Run a check in several processes, and return the result of rank 0.
 
     Args:
         name: what is checked, for the report.

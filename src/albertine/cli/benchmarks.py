@@ -1,4 +1,4 @@
-"""Commands that compare a part of Albertine with another implementation."""
+"""Commands that measure a part of Albertine, most of them beside another implementation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ from albertine.command import DEFAULT_OPTIONS, MODEL_SETTINGS_PARAMETER, SETTING
 
 bench = App(
     name="bench",
-    help="Compare a part of Albertine with another implementation, in one run.",
+    help="Measure a part of Albertine, mostly beside another implementation in the same run.",
     group=BENCHMARKS,
 )
 
@@ -120,7 +120,7 @@ def bench_gpu(
     Example: albertine bench gpu --minutes 10 --out gpu-report
 
     Args:
-        out: Folder for the report, gpu.json and gpu.txt.
+        out: Folder for the report in two forms, gpu.json and gpu.txt.
     """
     from albertine.bench import gpu, gpu_report
 
@@ -291,7 +291,7 @@ def bench_serve(
     settings: Annotated[ServeBenchSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Compare `albertine serve` with FastAPI and `transformers` under 1, 8 and 64 concurrent callers.
+    """Compare `albertine serve` with FastAPI and `transformers` under 1, 8 and 64 concurrent clients.
 
     Example: albertine bench serve judge --seconds 5
 

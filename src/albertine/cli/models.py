@@ -22,6 +22,8 @@ from albertine.export.settings import ExportSettings
 from albertine.info.model_info import InfoSettings
 from albertine.report_card.settings import ReportCardSettings
 
+_DEFAULT_RANK = 16  # of the differences of layers from shared matrices
+
 
 @app.command(group=MODELS)
 def info(
@@ -33,7 +35,7 @@ def info(
     settings: Annotated[InfoSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Show parameters, operations and memory of a model, next to BERT and the paper.
+    """Show parameters, operations and memory of a model, next to those of BERT and of the paper.
 
     Without SOURCE, show all presets in one table.
 
@@ -73,8 +75,8 @@ def export(
     Weights are stored once, however many layers share them. `albertine predict`, `evaluate` and `serve` run
     the new folder; `embed` and `serve` run one that was written with --task embed. The README.md in it shows
     how other programs do so. With --precision int8, the scores before and after are compared, and a model
-    that loses more than one point is not written. --to web writes a page that runs the model in the browser
-    of its visitor; it needs Node.js.
+    that loses more than one point is not written. --to web writes a page that runs the model in the visitor's
+    browser; it needs Node.js.
 
     Example: albertine export judge --to openvino --precision int8 --data reviews.csv --out judge-int8
 
@@ -118,9 +120,13 @@ def convert(
     from albertine.interop.convert import convert_checkpoint
 
     options.read_settings(NoSettings)
-    if rank is not None and (share is None or rank < 0):
-        raise InputError(f"--rank {rank}: needs --share all, and a rank of at least 0")
-    convert_checkpoint(source, destination, rank=None if share is None else 16 if rank is None else rank)
+    if rank is not None and share is None:
+        raise InputError(f"--rank {rank}: needs --share all")
+    if rank is not None and rank < 0:
+        raise InputError(f"--rank {rank}: must be at least 0")
+    if share is not None and rank is None:
+        rank = _DEFAULT_RANK
+    convert_checkpoint(source, destination, rank=rank)
 
 
 @app.command(group=MODELS)
@@ -197,7 +203,7 @@ def compare(
 
 
 def _check_page_file(out: Path | None) -> None:
-    """Raise `InputError` if the file for a page exists, or has no name of a page."""
+    """Raise `InputError` if the file for a page exists, or is not named .html."""
     if out is None:
         return
     if out.suffix != ".html":

@@ -193,7 +193,7 @@ def _open_session(to: ExportFormat, file: Path, precision: torch.dtype, model: M
         from albertine.engines.onnxruntime_session import open_onnxruntime
 
         # It would add the shared weights and the difference of each layer, and keep all the sums.
-        return open_onnxruntime(file, folds_constants=not model.step_rank)
+        return open_onnxruntime(file, fold_constants=not model.step_rank)
     disable_telemetry()
     from albertine.engines.openvino_session import open_openvino
 

@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from albertine.engines.exported_engine import Session
 
 
-def open_onnxruntime(model: Path, *, folds_constants: bool = True) -> Session:
+def open_onnxruntime(file: Path, *, fold_constants: bool = True) -> Session:
     """Return a session of an ONNX file, on as many threads of the CPU as torch uses.
 
     Any exception of the library means that the file is damaged, or needs a newer version.
 
     Args:
-        model: the file.
-        folds_constants: whether what depends on weights alone is computed once and kept.
+        file: the file.
+        fold_constants: whether to compute what depends on weights alone once, and keep it.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors only
     session = onnxruntime.InferenceSession(
-        model,
+        file,
         options,
         providers=["CPUExecutionProvider"],
-        disabled_optimizers=[] if folds_constants else ["ConstantFolding"],
+        disabled_optimizers=[] if fold_constants else ["ConstantFolding"],
     )
     names = [output.name for output in session.get_outputs()]
 

@@ -16,13 +16,13 @@ from tests.campaign.hostile_input.protobuf_messages import edit_message, parse_m
 from tests.protobuf_writer import varint, write_message
 
 _FOOTER_BYTES, _MAGIC = 48, 0xDB4775248B80FB57
-# Numbers of the file that an edit can replace by wrong ones: the claims of a tree.
-_CLAIMS = ("shared", "unshared", "length", "restarts", "compression", "offset", "size", "index size")
+# Numbers of the file that an edit can override by wrong ones.
+_OVERRIDES = ("shared", "unshared", "length", "restarts", "compression", "offset", "size", "index size")
 _HOSTILE_VARINTS = (0, 1, 7, 2**31, 2**32, 2**63, 2**64 - 1)
 
 
 def _parse(content: bytes) -> dict[str, Any]:
-    """Return the tree of an index: its entries as [key, message], and no claims."""
+    """Return the tree of an index: its entries as [key, message], and no overrides."""
     footer = content[-_FOOTER_BYTES:]
     _, at = read_varint(footer, 0)
     _, at = read_varint(footer, at)
@@ -33,7 +33,7 @@ def _parse(content: bytes) -> dict[str, Any]:
         offset, at = read_varint(handle, 0)
         size, _ = read_varint(handle, at)
         entries += _block_entries(content[offset : offset + size])
-    return {"entries": [[key, parse_message(value, 2)] for key, value in entries], "claims": {}}
+    return {"entries": [[key, parse_message(value, 2)] for key, value in entries], "overrides": {}}
 
 
 def _block_entries(block: bytes) -> list[tuple[bytes, bytes]]:
@@ -52,24 +52,27 @@ def _block_entries(block: bytes) -> list[tuple[bytes, bytes]]:
 
 def _write(tree: dict[str, Any], rng: random.Random) -> bytes:
     """Return an index with one data block."""
-    claims = tree["claims"]
-    data = _block([(key, write_message(message)) for key, message in tree["entries"]], claims)
+    overrides = tree["overrides"]
+    data = _block([(key, write_message(message)) for key, message in tree["entries"]], overrides)
     meta = _block([], {})
-    handle = varint(claims.get("offset", 0)) + varint(claims.get("size", len(data) - 5))
+    handle = varint(overrides.get("offset", 0)) + varint(overrides.get("size", len(data) - 5))
     index = _block([(b"\xff", handle)], {})
     content = data + meta + index
-    handles = [(len(data), len(meta) - 5), (len(data) + len(meta), claims.get("index size", len(index) - 5))]
+    handles = [
+        (len(data), len(meta) - 5),
+        (len(data) + len(meta), overrides.get("index size", len(index) - 5)),
+    ]
     footer = b"".join(varint(start) + varint(size) for start, size in handles)
     return content + footer.ljust(40, b"\0")[:40] + struct.pack("<Q", _MAGIC)
 
 
-def _block(entries: list[tuple[bytes, bytes]], claims: dict[str, int]) -> bytes:
+def _block(entries: list[tuple[bytes, bytes]], overrides: dict[str, int]) -> bytes:
     block = b""
     for key, value in entries:
-        block += varint(claims.get("shared", 0)) + varint(claims.get("unshared", len(key)))
-        block += varint(claims.get("length", len(value))) + key + value
-    block += struct.pack("<II", 0, claims.get("restarts", 1) % 2**32)
-    block += bytes([claims.get("compression", 0) % 256])
+        block += varint(overrides.get("shared", 0)) + varint(overrides.get("unshared", len(key)))
+        block += varint(overrides.get("length", len(value))) + key + value
+    block += struct.pack("<II", 0, overrides.get("restarts", 1) % 2**32)
+    block += bytes([overrides.get("compression", 0) % 256])
     return block + struct.pack("<I", masked_crc32c(block))
 
 
@@ -80,7 +83,7 @@ def _edit(tree: dict[str, Any], rng: random.Random, values: HostileValues) -> di
     index = rng.randrange(len(entries)) if rng.random() < 0.8 else 0  # the header is the first entry
     match rng.randrange(8):
         case 0:
-            tree["claims"][rng.choice(_CLAIMS)] = rng.choice(_HOSTILE_VARINTS)
+            tree["overrides"][rng.choice(_OVERRIDES)] = rng.choice(_HOSTILE_VARINTS)
         case 1:
             del entries[index]
         case 2:
