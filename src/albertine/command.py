@@ -57,18 +57,18 @@ _COMMON_GROUP = Group("Every command", sort_key=9)
 _OPTION = re.compile(r"--[A-Za-z][\w.-]*")
 PathOrUrl = Annotated[Path, "accepts URLs of object storage"]
 
+
+def _settings_parameter(group: Group) -> Parameter:
+    return Parameter(
+        name="*", group=group, name_transform=lambda name: name.replace("_", "-"), negative_bool="no-"
+    )
+
+
 # The annotation of a parameter that declares a command's settings, for the help and the parser. Its value is
 # always None: `options.read_settings(...)` returns the settings. `MODEL_SETTINGS_PARAMETER` is for commands
 # with --model.* settings.
-SETTINGS_PARAMETER, MODEL_SETTINGS_PARAMETER = (
-    Parameter(
-        name="*",
-        group=group,
-        name_transform=lambda name: name.replace("_", "-"),
-        negative_bool="no-",
-    )
-    for group in (_SETTINGS_GROUP, _MODEL_SETTINGS_GROUP)
-)
+SETTINGS_PARAMETER = _settings_parameter(_SETTINGS_GROUP)
+MODEL_SETTINGS_PARAMETER = _settings_parameter(_MODEL_SETTINGS_GROUP)
 
 
 @Parameter(name="*", group=_COMMON_GROUP)

@@ -15,7 +15,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -238,6 +238,11 @@ def _make_room(folders: Path, needed: int, url: str, key: str) -> None:
             return
         if path.name != key and _remove_unused(path):
             total -= sizes[path]
+    if total + needed > limit:
+        progress.print_message(
+            f"{url}: the cache takes {(total + needed) / 1e9:.1f} GB, more than ALBERTINE_CACHE_GB, because "
+            "other processes use its folders"
+        )
 
 
 def _cache_limit() -> float:
@@ -252,7 +257,11 @@ def _cache_limit() -> float:
 
 
 def _folder_size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # another process moves or removes files
+            size += path.stat().st_size if path.is_file() else 0
+    return size
 
 
 def _last_use(folder: Path) -> float:

@@ -83,7 +83,8 @@ class StepTiming:
     def _measure(self) -> MeasuredStep:
         own = {
             "corpus": str(self.data.corpus),
-            "train": {"steps": _TIMED_STEPS, "warmup": 0, "evaluate_every": _TIMED_STEPS},
+            # With a rate of 0 no weight changes, so that no arm diverges.
+            "train": {"steps": _TIMED_STEPS, "warmup": 0, "lr": 0.0, "evaluate_every": _TIMED_STEPS},
         }
         settings = build_settings(PretrainSettings, SettingsSource(merged(self.values, own), "timing"))
         with TemporaryDirectory() as folder:

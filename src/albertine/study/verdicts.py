@@ -58,6 +58,10 @@ def judge(expectation: Expectation, arm: Sequence[float | None], than: Sequence[
     if difference.seeds < MIN_SEEDS_FOR_VERDICT:
         outcome = "undecided"
         reason = f"{difference.seeds} of at least {MIN_SEEDS_FOR_VERDICT} seeds"
+    if len(pairs) < len(arm):
+        reason += (
+            f"; {len(arm) - len(pairs)} of {len(arm)} seeds are left out, because a run failed or is missing"
+        )
     needed = _seeds_needed(expectation, difference) if outcome == "undecided" else None
     return Verdict(expectation, outcome, difference, reason, needed)
 
@@ -92,7 +96,7 @@ def _seeds_needed(expectation: Expectation, difference: PairedDifference) -> int
     if math.isnan(difference.deviation):
         return None
     mean, margin, deviation = difference.mean, expectation.margin, difference.deviation
-    at_least = max(MIN_SEEDS_FOR_VERDICT, difference.seeds)
+    at_least = max(MIN_SEEDS_FOR_VERDICT, difference.seeds + 1)
     if expectation.relation == "equal":
         power = POWER_OF_ONE_END if abs(mean) < margin else POWER
         return seeds_to_detect(deviation, abs(margin - abs(mean)), at_least, power=power)

@@ -7,7 +7,7 @@ processes writes the same bytes. The folder appears only when all of it is writt
 import json
 import os
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from albertine.world.tasks import glue, race, squad
 
 WORLD_FILE, WORLD_FORMAT = "world.json", 1
 _STORIES_PER_FILE = 5_000
+_GOLD_FILE_NAMES = {"test_matched": "MNLI-m", "test_mismatched": "MNLI-mm"}
 _GENRES_BY_FOLDER = {"text": CORPUS_GENRES, "text-extra": REPORT_GENRES, "text-other": OTHER_DOMAIN_GENRES}
 
 
@@ -63,10 +64,13 @@ class _GlueJob:
     name: str
     settings: WorldSettings
 
+    @property
+    def task_name(self) -> str:
+        """The task's name in the settings."""
+        return self.name.lower()
+
     def run(self) -> TaskSummary:
         """Write the files; return their sizes and scores."""
-        from albertine.world.tasks import baselines
-
         task = next(task for task in glue.TASKS if task.name == self.name)
         sizes = _sizes(self.settings)
         seen: set[tuple[str, ...]] = set()
@@ -76,30 +80,38 @@ class _GlueJob:
             )
             for split in task.splits
         }
+        self._write(task, examples_by_file)
+        return self._summary(task, examples_by_file)
+
+    def _write(self, task: glue.GlueTaskSpec, examples_by_file: Mapping[str, list[glue.GlueExample]]) -> None:
+        folder = self.out / "glue"
         for split in task.splits:
-            rows = examples_by_file[split.file]
-            _write_table(
-                self.out / "glue" / self.name / f"{split.file}.tsv", glue.table_rows(task, split, rows)
-            )
+            examples = examples_by_file[split.file]
+            _write_table(folder / self.name / f"{split.file}.tsv", glue.table_rows(task, split, examples))
             if split.partition == "test":
                 gold = _GOLD_FILE_NAMES.get(split.file, self.name)
-                _write_table(self.out / "glue" / "gold" / f"{gold}.tsv", glue.gold_rows(rows))
-        held_out = examples_by_file[next(split.file for split in task.splits if split.partition == "dev")]
-        labels = dict(Counter(example.label for example in held_out)) if task.labels else {}
+                _write_table(folder / "gold" / f"{gold}.tsv", glue.gold_rows(examples))
+
+    def _summary(
+        self, task: glue.GlueTaskSpec, examples_by_file: Mapping[str, list[glue.GlueExample]]
+    ) -> TaskSummary:
+        from albertine.world.tasks import baselines
+
+        train = examples_by_file["train"]
+        dev = examples_by_file[next(split.file for split in task.splits if split.partition == "dev")]
+        labels = dict(Counter(example.label for example in dev)) if task.labels else {}
         return TaskSummary(
             "glue",
             self.name,
             task.metric,
-            {split.file: len(examples_by_file[split.file]) for split in reversed(task.splits)},
-            labels,
-            max(labels.values()) / len(held_out) if task.metric == "accuracy" else 0.0,
-            baselines.glue_baseline(task, examples_by_file["train"], held_out)
-            if self.settings.baselines
-            else None,
+            # The splits are in the order in which they are drawn, training last.
+            examples_by_file={
+                split.file: len(examples_by_file[split.file]) for split in reversed(task.splits)
+            },
+            dev_labels=labels,
+            guessing_score=max(labels.values()) / len(dev) if task.metric == "accuracy" else 0.0,
+            bag_of_words_score=baselines.glue_baseline(task, train, dev) if self.settings.baselines else None,
         )
-
-
-_GOLD_FILE_NAMES = {"test_matched": "MNLI-m", "test_mismatched": "MNLI-mm"}
 
 
 @dataclass(frozen=True)
@@ -109,6 +121,7 @@ class _SquadJob:
     out: Path
     settings: WorldSettings
     name: str = "SQuAD"
+    task_name: str = "squad"
 
     def run(self) -> TaskSummary:
         """Write the files; return their sizes and scores."""
@@ -121,8 +134,7 @@ class _SquadJob:
         }
         counts = {}
         for split, paragraphs in paragraphs_by_split.items():
-            for version in ("1.1", "v2.0"):
-                name = f"{split}-v{version.removeprefix('v')}"
+            for name, version in ((f"{split}-v1.1", "1.1"), (f"{split}-v2.0", "v2.0")):
                 content = squad.squad_json(paragraphs, split, version)
                 _write_json(self.out / "squad" / f"{name}.json", content)
                 counts[name] = sum(len(entry["paragraphs"][0]["qas"]) for entry in content["data"])
@@ -131,7 +143,9 @@ class _SquadJob:
             if settings.baselines
             else None
         )
-        return TaskSummary("squad", self.name, "exact match, v1.1", counts, bag_of_words_score=score)
+        return TaskSummary(
+            "squad", self.name, "exact match, v1.1", examples_by_file=counts, bag_of_words_score=score
+        )
 
 
 @dataclass(frozen=True)
@@ -146,6 +160,11 @@ class _RaceJob:
     def name(self) -> str:
         """The task's name in the README."""
         return f"RACE {self.level}"
+
+    @property
+    def task_name(self) -> str:
+        """The task's name in the settings."""
+        return "race"
 
     def run(self) -> TaskSummary:
         """Write the files; return their sizes and scores."""
@@ -176,7 +195,15 @@ class _RaceJob:
             if settings.baselines
             else None
         )
-        return TaskSummary("race", self.name, "accuracy", counts, answer_counts, 0.25, score)
+        return TaskSummary(
+            "race",
+            self.name,
+            "accuracy",
+            examples_by_file=counts,
+            dev_labels=answer_counts,
+            guessing_score=0.25,
+            bag_of_words_score=score,
+        )
 
 
 _WorldJob = _TextJob | _GlueJob | _SquadJob | _RaceJob
@@ -226,7 +253,7 @@ def _jobs(folder: Path, settings: WorldSettings) -> list[_WorldJob]:
             _GlueJob(folder, task.name, settings) for task in glue.TASKS
         ]
         tasks += [_SquadJob(folder, settings), *(_RaceJob(folder, level, settings) for level in race.LEVELS)]
-        jobs += [task for task in tasks if task.name.split()[0].lower() in settings.task_names()]
+        jobs += [task for task in tasks if task.task_name in settings.task_names()]
     for name, count in (
         ("text", settings.stories),
         ("text-extra", settings.extra),
