@@ -59,9 +59,7 @@ def judge(expectation: Expectation, arm: Sequence[float | None], than: Sequence[
         outcome = "undecided"
         reason = f"{difference.seeds} of at least {MIN_SEEDS_FOR_VERDICT} seeds"
     if len(pairs) < len(arm):
-        reason += (
-            f"; {len(arm) - len(pairs)} of {len(arm)} seeds are left out, because a run failed or is missing"
-        )
+        reason += f"; {len(arm) - len(pairs)} of {len(arm)} seeds left out (a run failed or is missing)"
     needed = _seeds_needed(expectation, difference) if outcome == "undecided" else None
     return Verdict(expectation, outcome, difference, reason, needed)
 
