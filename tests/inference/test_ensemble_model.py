@@ -191,7 +191,7 @@ def test_members_that_no_longer_fit_are_refused(members: list[Path], data: Path,
         ("{", "not JSON"),
         ('{"format": 2, "members": []}', "format 2, written by a newer version of Albertine"),
         ('{"format": 1, "members": []}', "not an ensemble .no members."),
-        ('{"format": 1, "members": [{"weight": 1}]}', "needs either a folder or a hub name"),
+        ('{"format": 1, "members": [{"weight": 1}]}', "needs either a folder, a URL or a hub name"),
         ('{"format": 1, "members": [{"folder": "../m1", "weight": 0}]}', "must be a positive number"),
         ('{"format": 1, "members": [{"folder": "../m1"}]}', "not an ensemble .*weight"),
         ('{"format": 1, "members": [{"folder": "m", "weight": 1' + "0" * 400 + "}]}", "not an ensemble"),
@@ -225,3 +225,5 @@ def test_a_member_far_away_is_named_by_its_absolute_path(members: list[Path]) ->
     assert _location(member, Path("/a/both")) == {"folder": "../runs/m1"}
     on_hub = replace(member, source="owner/name", folder=Path("/cache/snapshots/4f2c"))
     assert _location(on_hub, Path("/a/both")) == {"hub": "owner/name", "revision": "4f2c"}
+    stored = replace(on_hub, source="s3://bucket/run")
+    assert _location(stored, Path("/a/both")) == {"url": "s3://bucket/run"}

@@ -24,6 +24,7 @@ from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble, local_model
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
+from albertine.storage.urls import storage_url
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, check_card, read_card_file
 from albertine.tasks.registry import create_task_type, find_task
@@ -174,7 +175,9 @@ def write_ensemble(ensemble: EnsembleModel, folder: Path) -> None:
 
 
 def _location(member: FinetunedModel, folder: Path) -> dict[str, str]:
-    """Return the entry that locates a member: its path from the ensemble's folder, or hub name and commit."""
+    """Return the entry of a member: its path from the ensemble's folder, its URL, or hub name and commit."""
+    if (url := storage_url(member.source)) is not None:
+        return {"url": url}
     if not Path(member.source).is_dir():
         return {"hub": member.source, "revision": member.folder.name}  # its folder in the cache is the commit
     path = member.folder.resolve()
@@ -216,13 +219,14 @@ def _parse_member(
     *,
     weight: float,
     folder: str | None = None,
+    url: str | None = None,
     hub: str | None = None,
     revision: str | None = None,
 ) -> _Member:
     """Return a member from its entry in the file, whose keys are the keyword arguments."""
-    if (folder is None) == (hub is None):
-        raise ValueError("a member needs either a folder or a hub name")
+    if sum(place is not None for place in (folder, url, hub)) != 1:
+        raise ValueError("a member needs either a folder, a URL or a hub name")
     if isinstance(weight, bool) or not (math.isfinite(weight) and weight > 0):
         raise ValueError(f"weight {weight}: must be a positive number")
-    source = str(hub) if folder is None else (parent / folder).resolve()
+    source = str(hub or url) if folder is None else (parent / folder).resolve()
     return _Member(source, revision, weight)
