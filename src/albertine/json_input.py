@@ -11,6 +11,8 @@ T = TypeVar("T")
 MAX_JSON_BYTES = 128 << 20
 _MAX_VALUES = 8_000_000  # each takes up to 100 bytes of memory
 
+NOT_UTF_8 = "not UTF-8"  # how the readers of rows and lines describe what they cannot decode
+
 
 class JsonError(ValueError):
     """Content that is not JSON, too large, or of other types; the message does not name the file.
@@ -36,7 +38,7 @@ def parse_json(content: bytes) -> Any:
     try:
         return json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise JsonError("not UTF-8") from None
+        raise JsonError(NOT_UTF_8) from None
     except RecursionError:
         raise JsonError("not JSON (nested too deeply)") from None
     except ValueError as error:

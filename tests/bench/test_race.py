@@ -1,6 +1,7 @@
 """Tests of the pre-training benchmark: same pairs, same evaluation, and a sweep for each side."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,23 @@ def test_a_rate_that_diverges_is_never_the_best(
     monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
     side = pretrain_bench._run_side("peer", pretrain_bench._PEER_LR, race_settings)
     assert side.learning_rate == pretrain_bench._PEER_LR / 2
-    assert side.sweep[pretrain_bench._PEER_LR] == side.sweep[2 * pretrain_bench._PEER_LR] == float("inf")
+    assert side.sweep[pretrain_bench._PEER_LR] is side.sweep[2 * pretrain_bench._PEER_LR] is None
+    json.dumps(asdict(side), allow_nan=False)
+
+
+@pytest.mark.parametrize("diverging_steps", [{12}, {300}, {3000}], ids=["timing", "sweep", "race"])
+def test_a_side_that_diverges_with_every_rate_or_at_full_length_is_one_line(
+    diverging_steps: set[int], race_settings: RaceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(race_run: RaceRun) -> RaceResult:
+        if race_run.steps in diverging_steps:
+            raise Diverged("lower the rate")
+        return RaceResult([(0.0, 7.0), (0.06, 7.0), (0.12, 6.0)], 1, 0.12)
+
+    monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
+    settings = replace(race_settings, minutes=0.5, sweep_fraction=0.1)
+    with pytest.raises(Diverged, match=r"peer diverged at the learning rate .*; raise --batch-tokens"):
+        pretrain_bench._run_side("peer", 1e-3, settings)
 
 
 def make_race(ours: list[tuple[float, float]], peer: list[tuple[float, float]]) -> Race:

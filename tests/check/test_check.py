@@ -6,7 +6,9 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from albertine.check import duplicates
 from albertine.check.check import check_data
@@ -144,6 +146,22 @@ def test_a_file_that_is_damaged_after_its_beginning_is_reported(tmp_path: Path) 
     (unreadable,) = [finding for finding in report.findings if finding.kind == "unreadable"]
     assert unreadable.count == 1
     assert unreadable.location == str(tmp_path / "a.txt.gz")
+
+
+def test_a_table_that_is_damaged_after_its_beginning_is_reported(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    rows = "".join(json.dumps({"text": f"Sentence {rng.random()}."}) + "\n" for _ in range(20_000))
+    content = gzip.compress(rows.encode())
+    (tmp_path / "a.jsonl.gz").write_bytes(content[: len(content) // 2])
+    report = check_data([str(tmp_path / "a.jsonl.gz")], CheckSettings())
+    (unreadable,) = [finding for finding in report.findings if finding.kind == "unreadable"]
+    assert (unreadable.count, unreadable.location) == (1, str(tmp_path / "a.jsonl.gz"))
+
+
+def test_rows_of_parquet_that_are_not_utf_8_are_counted(tmp_path: Path) -> None:
+    texts = pa.array([b"fine", b"not \xff fine"], pa.binary()).view(pa.string())
+    parquet.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    assert kinds(str(tmp_path / "a.parquet"))["not-utf-8"] == ("error", 1)
 
 
 def test_a_letter_and_its_accent_are_one_character() -> None:
@@ -307,6 +325,9 @@ def test_labels_are_those_of_fine_tuning(tmp_path: Path) -> None:
     lists = write(tmp_path / "b.jsonl", rows)
     table = tmp_path / "c.csv"
     table.write_text("text,a,b\n" + "".join(f"{text},1,{n % 2}\n" for n, text in enumerate(texts)))
+    single = tmp_path / "d.csv"
+    single.write_text("text,a,b\n" + "".join(f"{text},1,0\n" for text in texts))
+    assert kinds(str(single), label="a,b") == {}  # one label each, and no error that there is only one
     for data, label in ((lists, "label"), (str(table), "a,b")):
         findings = check_data([data], CheckSettings(label=label)).findings
         assert [finding.message for finding in findings if finding.kind != "language"] == [

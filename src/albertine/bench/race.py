@@ -33,13 +33,13 @@ class SideResult:
         learning_rate: the best learning rate of its sweep.
         steps: number of steps.
         run: curve, tokens and seconds of the run with this rate.
-        sweep: final loss by learning rate; infinite if the run diverged.
+        sweep: final loss by learning rate; None if the run diverged.
     """
 
     learning_rate: float
     steps: int
     run: RaceResult
-    sweep: dict[float, float]
+    sweep: dict[float, float | None]
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,32 @@ def run_race(settings: RaceSettings) -> Race:
 
 def _run_side(side: Side, first_rate: float, settings: RaceSettings) -> SideResult:
     """Sweep the learning rate of one side, then run it with the best one."""
-    timing = RaceRun(side, first_rate, _TIMING_STEPS, settings, evaluations=2)
-    seconds_per_step = _seconds_per_step(_run_in_process(timing))
+    try:
+        timing = _run_in_process(RaceRun(side, first_rate, _TIMING_STEPS, settings, evaluations=2))
+    except Diverged:
+        raise _diverged(side, first_rate) from None
+    seconds_per_step = _seconds_per_step(timing)
     steps = max(1, round(60 * settings.minutes / seconds_per_step))
     sweep_steps = max(1, round(60 * settings.minutes * settings.sweep_fraction / seconds_per_step))
     runs = _sweep_rates(side, first_rate, sweep_steps, settings)
-    sweep = {rate: _loss(run) for rate, run in runs.items()}
-    rate = min(sweep, key=sweep.__getitem__)
-    best = runs[rate]
-    if best is None or sweep[rate] == math.inf:
-        raise Diverged(f"bench pretrain: {side} diverged with each learning rate; use another --batch-tokens")
+    rate = min(runs, key=lambda rate: _loss(runs[rate]))
     progress.print_message(f"{side}: learning rate {rate:.2g}, {steps:,} steps")
-    if sweep_steps != steps:
-        best = _run_in_process(RaceRun(side, rate, steps, settings, _EVALUATIONS))
+    best = runs[rate]
+    if best is not None and sweep_steps != steps:
+        best = _finite_run(RaceRun(side, rate, steps, settings, _EVALUATIONS))
+    if best is None:
+        raise _diverged(side, rate)
+    sweep = {rate: None if run is None else run.loss for rate, run in runs.items()}
     return SideResult(rate, steps, best, sweep)
+
+
+def _diverged(side: Side, rate: float) -> Diverged:
+    return Diverged(f"bench pretrain: {side} diverged at the learning rate {rate:.2g}; raise --batch-tokens")
 
 
 def _loss(run: RaceResult | None) -> float:
     """Return the final loss of a run; infinite if it diverged."""
-    return run.loss if run is not None and math.isfinite(run.loss) else math.inf
+    return math.inf if run is None else run.loss
 
 
 def _seconds_per_step(result: RaceResult) -> float:
@@ -122,25 +129,32 @@ def _sweep_rates(
     """
     runs: dict[float, RaceResult | None] = {}
 
-    def try_rate(exponent: int) -> float:
+    def is_best(exponent: int) -> bool:
+        """Train at a rate, unless it is done; return whether its loss is lower than those of all others."""
         rate = start * 2.0**exponent
         if rate not in runs:
-            try:
-                runs[rate] = _run_in_process(RaceRun(side, rate, steps, settings, _EVALUATIONS))
-            except Diverged:
-                runs[rate] = None
+            runs[rate] = _finite_run(RaceRun(side, rate, steps, settings, _EVALUATIONS))
             progress.print_message(
                 f"{side}: learning rate {rate:.2g}: loss {_loss(runs[rate]):.3f} after {steps:,} steps"
             )
-        return _loss(runs[rate])
+        return all(_loss(runs[rate]) < _loss(run) for other, run in runs.items() if other != rate)
 
     for exponent in (0, -1, 1):
-        try_rate(exponent)
+        is_best(exponent)
     for direction in (-1, 1):
         exponent = direction
-        while try_rate(exponent) == min(map(_loss, runs.values())) < math.inf:
+        while is_best(exponent):
             exponent += direction
     return runs
+
+
+def _finite_run(run: RaceRun) -> RaceResult | None:
+    """Run one side in a new process; return None if it diverged."""
+    try:
+        result = _run_in_process(run)
+    except Diverged:
+        return None
+    return result if math.isfinite(result.loss) else None
 
 
 def _run_in_process(run: RaceRun) -> RaceResult:

@@ -5,6 +5,7 @@ training (15% single tokens), which differs from Albertine's. Seconds are those 
 with the loading of batches and without evaluations.
 """
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from albertine.corpus.corpus import Corpus, open_corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.device import choose_device, choose_precision
+from albertine.errors import Diverged
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.scores import ratio_estimate, sample_sums
@@ -102,6 +104,8 @@ def _train_ours(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResul
         trainer = build_trainer(folder, settings, corpus, None, distributed, _PretrainingWithCommonSamples)
         with trainer.recorder.open(-1):
             trainer.train()
+        if trainer.state.doctor.rollbacks:  # from here on, it had half the rate
+            raise Diverged(f"the run with the learning rate {run.lr:.2g} was rolled back")
         curve = _loss_curve(read_metrics(folder))
     return RaceResult(curve, trainer.state.tokens, trainer.state.seconds)
 
@@ -128,9 +132,9 @@ def _settings_of_ours(run: RaceRun, corpus: Corpus) -> PretrainSettings:
 def _loss_curve(lines: Sequence[MetricsLine]) -> list[tuple[float, float]]:
     """Return (training seconds, loss) of each evaluation in the metrics of a run."""
     seconds = {line["step"]: line["seconds"] for line in lines if "seconds" in line} | {0: 0.0}
-    return [
-        (seconds[line["step"]], line["held_out_mlm_loss"]) for line in lines if "held_out_mlm_loss" in line
-    ]
+    losses = {line["step"]: line["held_out_mlm_loss"] for line in lines if "held_out_mlm_loss" in line}
+    # The log has null for a loss that is no number.
+    return [(seconds[step], math.inf if loss is None else loss) for step, loss in losses.items()]
 
 
 class _PretrainingWithCommonSamples(Pretraining):

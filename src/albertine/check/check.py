@@ -153,9 +153,9 @@ def _max_length(folder: Path) -> int:
 
 def _unreadable(errors: DataErrors) -> Iterable[Finding]:
     """Yield findings about rows that could not be read."""
-    if (first := errors.not_utf_8).count:
+    if (tally := errors.not_utf_8).count:
         message = "rows that are not UTF-8"
-        yield Finding("error", "not-utf-8", message, first.count, "", first.location, RECODE)
-    if (first := errors.unreadable).count:
+        yield Finding("error", "not-utf-8", message, tally.count, "", tally.location, RECODE)
+    if (tally := errors.unreadable).count:
         message = "rows that cannot be read"
-        yield Finding("error", "unreadable", message, first.count, first.example, first.location, "fix them")
+        yield Finding("error", "unreadable", message, tally.count, tally.example, tally.location, "fix them")

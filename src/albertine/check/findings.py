@@ -64,8 +64,10 @@ class DataItem:
         labels: the label as text, or for multi-label rows any number of them; None if there is no label
             column or its cell is empty.
         split: "train" or "dev".
-        sentences: sentences of a document; empty for a row with a label or a second text.
+        sentences: sentences of a document; empty for a row with a label or a second text, and if there is a
+            table for dev.
         has_label: whether there is a label column.
+        is_multi_label: whether the label is a list, or several columns of 0 and 1.
     """
 
     location: str
@@ -74,6 +76,7 @@ class DataItem:
     split: Literal["train", "dev"]
     sentences: tuple[str, ...] = ()
     has_label: bool = False
+    is_multi_label: bool = False
 
 
 class Check(Protocol):

@@ -34,7 +34,7 @@ class LabelCheck:
             self._missing += 1
             return
         self._train_rows += item.split == "train"
-        self._is_multi_label |= len(item.labels) != 1
+        self._is_multi_label |= item.is_multi_label
         counts = self._counts[item.split]
         for label in item.labels:
             if label not in counts and len(counts) >= _MAX_LABELS:

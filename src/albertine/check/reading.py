@@ -1,6 +1,6 @@
 """Reads rows of tables and documents of text sources as items to check."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -9,10 +9,11 @@ from albertine.check.encoding import EncodingCheck
 from albertine.check.findings import DataItem, Tally
 from albertine.check.settings import CheckSettings
 from albertine.errors import InputError
+from albertine.json_input import NOT_UTF_8
 from albertine.tasks.formats.cells import is_empty_cell, parse_label, parse_label_columns, parse_label_set
 from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix, read_rows
-from albertine.text.documents import NOT_UTF_8, ReadErrors, read_documents, split_sentences
+from albertine.text.documents import ReadErrors, read_documents, split_sentences
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import Source, SourceChunk, read_blocks, source_chunks
 
@@ -20,21 +21,25 @@ _DEFAULT_LABEL = "label"
 
 
 class DataErrors(ReadErrors):
-    """Counts what cannot be read, without raising errors: rows that are not UTF-8, and all others."""
+    """Counts what cannot be read, without raising errors: rows that are not UTF-8, and all others.
 
-    def __init__(self) -> None:
+    Args:
+        name: name of the source, with which the messages about it begin.
+    """
+
+    def __init__(self, name: str = "") -> None:
         super().__init__(skip=True)
+        self._name = name
         self.not_utf_8, self.unreadable = Tally(), Tally()
 
     def handle(self, location: str, problem: str) -> None:
         """Count an error."""
-        tally = self.not_utf_8 if problem == NOT_UTF_8 else self.unreadable
+        tally = self.not_utf_8 if problem.endswith(NOT_UTF_8) else self.unreadable
         tally.add(location, problem)
 
     def record(self, message: str) -> None:
-        """Count an error of a reader, "LOCATION: PROBLEM"."""
-        location, _, problem = message.partition(": ")
-        self.unreadable.add(location, problem)
+        """Count an error that ends the reading of a source."""
+        self.unreadable.add(self._name, message.removeprefix(f"{self._name}: "))
 
 
 def is_table(name: str) -> bool:
@@ -64,7 +69,7 @@ def table_items(
         label_column=label,
         header=settings.header,
     )
-    for row in rows:
+    for row in _until_damaged(rows, source, errors):
         try:
             texts = tuple(_text(row, column) for column in text_columns)
             labels = _labels(row, label)
@@ -74,7 +79,21 @@ def table_items(
         has_label = label in row.cells or label in row.joined
         is_document = not has_label and len(texts) == 1 and settings.dev is None
         sentences = tuple(split_sentences(texts[0], language)) if is_document else ()
-        yield DataItem(row.location, texts, labels, split, sentences, has_label)
+        is_multi_label = label in row.joined or isinstance(row.cells.get(label), list)
+        yield DataItem(row.location, texts, labels, split, sentences, has_label, is_multi_label)
+
+
+def _until_damaged(rows: Iterable[TableRow], source: str, errors: DataErrors) -> Iterator[TableRow]:
+    """Yield rows; count the error that ends them, unless it comes first and so concerns the whole table."""
+    is_first = True
+    try:
+        for row in rows:
+            yield row
+            is_first = False
+    except InputError as error:
+        if is_first:
+            raise
+        errors.unreadable.add(source, str(error).removeprefix(f"{source}: "))
 
 
 def _text(row: TableRow, column: str) -> str:
@@ -103,7 +122,7 @@ def document_items(
 ) -> Iterator[DataItem]:
     """Yield the documents of a text file; its lines are checked for damaged characters."""
     number = line_number = 0
-    own_errors = DataErrors()
+    own_errors = DataErrors(source.name)
     for chunk in source_chunks(source):
         for line in _lines(chunk):
             line_number += 1
@@ -117,7 +136,7 @@ def document_items(
             number += 1
             location = f"{source.name}, document {number:,}"
             yield DataItem(location, ("\n".join(sentences),), None, "train", tuple(sentences))
-    errors.unreadable.add_all(own_errors.unreadable)  # `encoding` knows of the lines that are not UTF-8
+    errors.unreadable.add_all(own_errors.unreadable)  # `encoding` has counted the lines that are not UTF-8
 
 
 def _lines(chunk: SourceChunk) -> Iterator[bytes]:

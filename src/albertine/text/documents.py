@@ -18,7 +18,7 @@ from sentencex import segment
 
 from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.json_input import JsonError, parse_json
+from albertine.json_input import NOT_UTF_8, JsonError, parse_json
 from albertine.text.hub_datasets import hub_records
 from albertine.text.paragraphs import ends_sentence, split_paragraphs
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
@@ -41,7 +41,6 @@ _QUOTATION_MARK = re.compile("['`«»‘“„‹《「『]")  # for whose partn
 _SHORT_PARAGRAPH = 5000  # characters; the splitter takes 25 ms for as many marks
 _SENTENCE_ENDS = (". ", "! ", "? ", "。", " ")
 _LAYOUT_LINES = 400  # lines from which the layout is detected
-NOT_UTF_8 = "not UTF-8"  # the problem of a row or line that cannot be decoded, in all readers
 _MAX_LISTED = 100
 _BINARY_CHECK_BYTES = 4096  # bytes in which a zero byte means that the file is not text
 

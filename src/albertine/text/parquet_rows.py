@@ -9,6 +9,7 @@ from typing import Any
 
 from albertine.display import display_text
 from albertine.errors import InputError
+from albertine.json_input import NOT_UTF_8
 from albertine.storage.objects import display_path, file_size, open_file
 from albertine.storage.urls import storage_url
 
@@ -42,7 +43,7 @@ class _Unreadable:
 
     def __init__(self, error: Exception):
         is_text = isinstance(error, UnicodeDecodeError)
-        self.problem = "not UTF-8" if is_text else display_text(str(error).partition("\n")[0])
+        self.problem = NOT_UTF_8 if is_text else display_text(str(error).partition("\n")[0])
 
 
 def parquet_schema(file: Path) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from albertine.errors import InputError
+from albertine.json_input import NOT_UTF_8
 from albertine.storage.objects import display_path
 from albertine.tasks.examples import TaggedExample
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, MAX_TEXT_BYTES, RowError
@@ -72,7 +73,7 @@ def _decode(line: bytes | None) -> str:
     try:
         return line.decode("utf-8-sig").strip(" \t\r\n")
     except UnicodeDecodeError:
-        raise RowError("not UTF-8") from None
+        raise RowError(NOT_UTF_8) from None
 
 
 def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str] | None:

@@ -9,9 +9,10 @@ from typing import BinaryIO, TypeAlias
 
 from albertine.display import display_text
 from albertine.errors import InputError
+from albertine.json_input import NOT_UTF_8
 from albertine.storage.objects import display_path
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, TableRow
-from albertine.text.documents import NOT_UTF_8, ReadErrors
+from albertine.text.documents import ReadErrors
 from albertine.text.sources import bounded_lines
 from albertine.text.unicode_check import is_valid_unicode
 

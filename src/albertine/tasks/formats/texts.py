@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from albertine.errors import InputError
+from albertine.json_input import NOT_UTF_8
 from albertine.storage.objects import display_path
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id
@@ -16,7 +17,7 @@ from albertine.tasks.formats.tables import (
     read_rows,
 )
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import NOT_UTF_8, ReadErrors
+from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.sources import bounded_lines
 
