@@ -206,7 +206,7 @@ def test_the_page_is_well_formed_and_self_contained(card_folder: Path, card: dic
         assert f"{100 * task['score']:.1f}" in content
 
 
-@pytest.mark.parametrize("change", ["model", "settings", "tokenizer", "corpus", "data of CoLA", "recipe"])
+@pytest.mark.parametrize("change", ["model", "network", "tokenizer", "corpus", "data set of CoLA", "recipe"])
 def test_a_card_of_something_else_is_refused(
     change: str,
     run: Path,
@@ -221,7 +221,7 @@ def test_a_card_of_something_else_is_refused(
     model, corpus_folder = run, corpus.folder
     if change == "model":
         model = card_folder / "untrained" / "seed-0"
-    elif change == "settings":
+    elif change == "network":
         model = shutil.copytree(run, tmp_path / "run")
         config = json.loads((model / "config.json").read_text())
         for settings in (config, config["albertine"]["model"]):
@@ -232,7 +232,7 @@ def test_a_card_of_something_else_is_refused(
         tokenizer = json.loads((model / "tokenizer.json").read_text())
         tokenizer["model"]["vocab"][-1][0] += "x"
         (model / "tokenizer.json").write_text(json.dumps(tokenizer))
-    elif change == "data of CoLA":
+    elif change == "data set of CoLA":
         tasks = shutil.copytree(tasks, tmp_path / "tasks")
         (file,) = tasks.rglob("CoLA/dev.tsv")
         file.write_bytes(file.read_bytes() + file.read_bytes().splitlines(keepends=True)[-1])
@@ -246,8 +246,7 @@ def test_a_card_of_something_else_is_refused(
         monkeypatch.setattr(recipe, "RECIPE_VERSION", 0)
     words = card_words(model, card_folder, "--corpus", str(corpus_folder), "--data", str(tasks))
     assert run_command(app, words) == 2
-    other = "other" if change.startswith("data") else "another"
-    assert f"the report card of {other} {change}; give another --out" in capsys.readouterr().err
+    assert f"a report card with another {change}; give another --out" in capsys.readouterr().err
 
 
 def test_wrong_input_is_refused_before_anything_is_written(

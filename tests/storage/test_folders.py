@@ -348,6 +348,7 @@ def test_a_folder_inside_another_has_its_files(bucket: str, folder: Path) -> Non
     upload_new_folder(folder, f"{bucket}/outer")
     assert content(download_folder(f"{bucket}/outer/inner")) == content(folder / "inner")
     write_object(f"{bucket}/outer/other/x.txt", b"not of the outer folder")
+    write_object(f"{bucket}/{FOLDER_MANIFEST}", b"damaged")  # of a folder that is not asked for
     assert content(download_folder(f"{bucket}/outer/other")) == {"x.txt": b"not of the outer folder"}
 
 
@@ -379,8 +380,9 @@ def test_no_range_begins_at_the_end_of_an_object(bucket: str, monkeypatch: pytes
         with open_object(f"{bucket}/{name}", 8) as stream:
             assert stream.read() == expected
             assert stream.read(1) == b""
-            assert stream.seek(-3, os.SEEK_END) == max(0, len(expected) - 3)
-            assert stream.read() == expected[-3:]
+            assert stream.seek(0, os.SEEK_END) == len(expected)
+            assert stream.seek(len(expected) // 2) == len(expected) // 2
+            assert stream.read() == expected[len(expected) // 2 :]
     assert all(start < stop <= 10 for start, stop in requested)
     assert requested
 

@@ -2,6 +2,7 @@
 
 import shlex
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from .test_texts_and_corpora import upload_plainly
 
 
 @pytest.fixture(autouse=True)
-def short_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(objects, "_REQUEST_SECONDS", 1)
+    objects._gs.cache_clear()
+    yield
     objects._gs.cache_clear()
 
 

@@ -47,6 +47,7 @@ def test_a_model_of_a_folder_is_loaded(hub: dict[str, str]) -> None:
     completed = albertine(hub, "info", "hf://someone/small/model", "--json")
     assert completed.returncode == 0, completed.stderr
     assert '"layers": 3' in completed.stdout
+    assert HubHandler.downloads
     assert all(name.startswith("model/") for name in HubHandler.downloads)
 
 

@@ -24,6 +24,7 @@ from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import InputError
 from albertine.storage import objects
 from albertine.storage.cache import cache_folder
+from albertine.storage.folder_manifest import UNFINISHED
 from albertine.text import sources as sources_module
 from albertine.text.sources import find_sources
 from albertine.text.stored_texts import _matching_names
@@ -111,6 +112,16 @@ def test_an_object_whose_name_looks_like_a_pattern_is_found(any_bucket: str) -> 
     (source,) = find_sources([f"{any_bucket}/notes[1].txt"])
     assert source.name.endswith("notes[1].txt")
     assert len(find_sources([f"{any_bucket}/notes*.txt"])) == 2
+
+
+def test_text_of_an_upload_that_is_not_complete_is_refused(bucket: str) -> None:
+    write_object(f"{bucket}/world/text/a.txt", b"One text.")
+    write_object(f"{bucket}/world/{UNFINISHED}", b"")
+    write_object(f"{bucket}/other/a.txt", b"Another one.")
+    for name in ("world", "world/text"):
+        with pytest.raises(InputError, match=f"{bucket}/world: an upload that is not complete"):
+            find_sources([f"{bucket}/{name}"])
+    assert find_sources([f"{bucket}/other", f"{bucket}/*/a.txt"])
 
 
 def test_a_large_text_is_read_in_ranges(

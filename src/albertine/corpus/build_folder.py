@@ -185,4 +185,4 @@ def _source_identity(source: Source) -> list[Any]:
         return [source.name]
     if source.name == "standard input":
         return [source.name, file_checksum(source.path)]
-    return [source.name, source.size, source.modified_ns]
+    return [source.name, source.size, source.version]

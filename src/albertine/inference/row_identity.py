@@ -78,7 +78,7 @@ def _data_identity(data: str, out: Path) -> list[Any] | None:
     url = storage_url(data)
     if url is not None and not is_folder(data):
         found = find_object(url)
-        return [url, found.size, found.modified_ns] if found and found.modified_ns else None
+        return [url, found.size, found.version] if found and found.version else None
     path = Path(local_data(data)).resolve()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     written = {out.resolve(), unfinished_folder(out).resolve()}

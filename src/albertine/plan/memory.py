@@ -67,7 +67,8 @@ class MemoryModel:
         """Return the bytes per token of activations, and of the gradients of those of one layer."""
         recompute = self.workload.train.recompute if recompute is None else recompute
         model = self.workload.model
-        kept = self._kept_bytes(recompute=recompute)
+        most_masked = max(stage.masked_fraction for stage in self.workload.stages)
+        kept = self._kept_bytes(most_masked, recompute=recompute)
         scored_layers = 1 if recompute else model.applied_layers
         one_layer = sum(layer_activation_bytes(model, self.precision)) + self._score_bytes
         return kept + scored_layers * self._score_bytes + one_layer
@@ -78,14 +79,15 @@ class MemoryModel:
         Each value that is kept moves five times: it is written and read in the forward pass and read in the
         backward pass, where its gradient is written and read.
         """
-        kept = self._kept_bytes(recompute=False)
+        masked_fraction = sum(stage.share * stage.masked_fraction for stage in self.workload.stages)
+        kept = self._kept_bytes(masked_fraction, recompute=False)
         return 5 * (kept + self.workload.model.applied_layers * self._score_bytes)
 
-    def _kept_bytes(self, *, recompute: bool) -> float:
-        """Bytes per token of activations that a forward pass keeps, in the stage with the most to predict."""
-        sample, masked = 10**6, max(stage.masked_fraction for stage in self.workload.stages)
+    def _kept_bytes(self, masked_fraction: float, *, recompute: bool) -> float:
+        """Return the bytes per token of activations that a forward pass keeps."""
+        sample, model = 10**6, self.workload.model
         kept = activation_bytes(
-            self.workload.model, sample, self.precision, recompute=recompute, masked_fraction=masked
+            model, sample, self.precision, recompute=recompute, masked_fraction=masked_fraction
         )
         return kept / sample
 

@@ -51,7 +51,7 @@ from albertine.tasks.settings import DataSettings
 from albertine.text.tokenizer import load_tokenizer
 
 INPUTS_FILE = "inputs.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class CardWorkspace:
@@ -85,24 +85,22 @@ class CardWorkspace:
             "format": _FORMAT,
             "model": _weights_checksum(model),
             # The weights of a shared layer do not say how often it is applied.
-            "settings": json.loads(json.dumps(asdict(self.model_settings))),
+            "network": _other_than_default(self.model_settings),
             "tokenizer": load_tokenizer(self.checkpoint).fingerprint,
             "recipe": recipe_json(self.model_settings),
         }
         # A corpus and data may be added later; only a part that is missing is then computed.
         if corpus:
             inputs["corpus"] = file_checksum(corpus / MANIFEST_FILE)
-        inputs |= {f"data of {title}": checksum for title, checksum in self.sources.checksums().items()}
+        inputs |= {f"data set of {title}": checksum for title, checksum in self.sources.checksums().items()}
         file, advice = self.out / INPUTS_FILE, "give another --out"
         if file.exists():
             before = read_json_object(file, f"remove {self.out} to start again, or {advice}")
             check_format(file, before.get("format"), _FORMAT, advice)
-            known = {name: value for name, value in before.items() if value is not None}
-            different = [name for name in inputs if known.get(name, inputs[name]) != inputs[name]]
+            different = [name for name in inputs if before.get(name, inputs[name]) != inputs[name]]
             if different:
-                other = "other" if different[0].startswith("data") else "another"
-                raise InputError(f"{self.out}: the report card of {other} {different[0]}; {advice}")
-            inputs = known | inputs
+                raise InputError(f"{self.out}: a report card with another {different[0]}; {advice}")
+            inputs = before | inputs
         with atomic_file(file) as partial_file:
             partial_file.write_text(json.dumps(inputs, indent=2) + "\n", encoding="utf-8")
 
@@ -197,6 +195,12 @@ def _estimated_score(estimate: Estimate) -> EstimatedScore | None:
     """Return an estimate; None if there are too few samples for it."""
     values = (estimate.value, estimate.low, estimate.high)
     return EstimatedScore(*values) if all(map(math.isfinite, values)) else None
+
+
+def _other_than_default(settings: ModelSettings) -> dict[str, Any]:
+    """Return the values that are not the defaults, so that a new setting changes nothing."""
+    default = asdict(ModelSettings())
+    return {name: value for name, value in asdict(settings).items() if value != default[name]}
 
 
 def _weights_checksum(model: Model) -> str:

@@ -24,9 +24,14 @@ from albertine.atomic import atomic_file
 from albertine.checksums import file_checksum, json_checksum
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
-from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest, refuse_unfinished
+from albertine.storage.folder_manifest import (
+    FolderManifest,
+    outer_manifest,
+    read_folder_manifest,
+    refuse_unfinished,
+)
 from albertine.storage.objects import list_objects, open_object
-from albertine.storage.urls import credentials_advice, is_safe_name, join_url, storage_url, url_name
+from albertine.storage.urls import is_safe_name, join_url, private_advice, storage_url, url_name
 
 _DEFAULT_GIGABYTES = 50
 _BLOCK_BYTES = 4 << 20
@@ -101,10 +106,7 @@ def download_folder(url: str, wanted: Callable[[str], bool] = lambda _: True) ->
     for attempt in range(_ATTEMPTS):
         files, version = _remote_files(url)
         if not files:
-            private = f"; if it is private, credentials belong {credentials_advice(url)}" * url.startswith(
-                "hf:"
-            )
-            raise InputError(f"{url}: no such folder, or an empty one{private}")
+            raise InputError(f"{url}: no such folder, or an empty one{private_advice(url)}")
         wanted_files = {name: file for name, file in files.items() if wanted(name)}
         try:
             return _download(url, _key(url + version), wanted_files)
@@ -153,15 +155,13 @@ def _remote_files(url: str) -> tuple[dict[str, _RemoteFile], str]:
 
 def _files_of_parent(url: str) -> dict[str, _RemoteFile]:
     """Return the files of a folder inside one that has a manifest; equal files share an object there."""
-    scheme, _, path = url.partition("://")
-    parts = path.split("/")
-    for depth in range(len(parts) - 1, 0, -1):
-        parent, prefix = f"{scheme}://{'/'.join(parts[:depth])}", "/".join(parts[depth:]) + "/"
-        manifest = None if scheme == "hf" else read_folder_manifest(parent)
-        if manifest is not None:
-            files = _manifest_files(parent, manifest)
-            return {name.removeprefix(prefix): files[name] for name in files if name.startswith(prefix)}
-    return {}
+    outer = outer_manifest(url)
+    if outer is None:
+        return {}
+    parent, manifest = outer
+    prefix = f"{url.removeprefix(parent).strip('/')}/"
+    files = _manifest_files(parent, manifest)
+    return {name.removeprefix(prefix): files[name] for name in files if name.startswith(prefix)}
 
 
 def _stamp(hexadecimal: str) -> int:
@@ -241,7 +241,7 @@ def _make_room(folders: Path, needed: int, url: str, key: str) -> None:
     if total + needed > limit:
         progress.print_message(
             f"{url}: the cache takes {(total + needed) / 1e9:.1f} GB, more than ALBERTINE_CACHE_GB, because "
-            "other processes use its folders"
+            "its other folders are in use"
         )
 
 

@@ -17,7 +17,7 @@ from albertine.checksums import json_checksum
 from albertine.errors import InputError, check_format
 from albertine.input_files import MAX_OBJECT_BYTES
 from albertine.json_input import JsonError, dataclass_from_json, parse_json
-from albertine.storage.objects import object_writer, read_object
+from albertine.storage.objects import find_object, object_writer, read_object
 from albertine.storage.urls import is_safe_name, join_url
 
 FOLDER_MANIFEST = "albertine-folder.json"
@@ -94,6 +94,32 @@ def read_folder_manifest(url: str) -> FolderManifest | None:
     return manifest
 
 
+def outer_manifest(url: str) -> tuple[str, FolderManifest] | None:
+    """Return the URL and the manifest of the closest folder around a URL that has one; None if none has.
+
+    Raises `InputError` if one of them is not complete. Folders that cannot be read, such as those for which
+    the credentials do not suffice, have none. Nor has the hub, to which nothing is written.
+    """
+    scheme, _, path = url.partition("://")
+    parts = [] if scheme == "hf" else path.split("/")
+    for depth in range(len(parts) - 1, 0, -1):
+        parent = f"{scheme}://{'/'.join(parts[:depth])}"
+        try:
+            manifest = read_folder_manifest(parent)
+            is_unfinished = manifest is None and find_object(join_url(parent, UNFINISHED)) is not None
+        except InputError:
+            continue
+        if is_unfinished:
+            raise _unfinished(parent)
+        if manifest is not None:
+            return parent, manifest
+    return None
+
+
+def _unfinished(url: str) -> InputError:
+    return InputError(f"{url}: an upload that is not complete; wait, or run its command again")
+
+
 def refuse_unfinished(url: str, names: Collection[str], wanted: Collection[str]) -> None:
     """Raise `InputError` if some of the objects below a URL belong to a folder that is not complete.
 
@@ -106,8 +132,7 @@ def refuse_unfinished(url: str, names: Collection[str], wanted: Collection[str])
         folder, slash, last = name.rpartition("/")
         is_unfinished = last == UNFINISHED and f"{folder}{slash}{FOLDER_MANIFEST}" not in names
         if is_unfinished and any(each.startswith(folder + slash) for each in wanted):
-            place = join_url(url, folder) if folder else url
-            raise InputError(f"{place}: an upload that is not complete; wait, or run its command again")
+            raise _unfinished(join_url(url, folder) if folder else url)
 
 
 def _check_entries(manifest: FolderManifest) -> None:

@@ -38,13 +38,12 @@ class StoredObject:
     Attributes:
         url: its URL.
         size: bytes.
-        modified_ns: time of its last change, in nanoseconds; 0 if unknown, as on the hub.
-        version: changes with its content; empty if unknown.
+        version: changes with its content: on the hub the id of the content, else the time of the last change;
+            empty if unknown.
     """
 
     url: str
     size: int
-    modified_ns: int
     version: str
 
 
@@ -52,7 +51,9 @@ def find_object(url: str) -> StoredObject | None:
     """Return the object at a URL; None if there is none."""
     with described_errors(url):
         filesystem, path = _resolve(url)
-        return _stored_object(url, filesystem.get_file_info(path))
+        info = filesystem.get_file_info(path)
+        versions = _hub_versions(filesystem, path) if info.size is not None and url.startswith("hf:") else {}
+        return _stored_object(url, info, versions.get(path, ""))
 
 
 def is_stored_folder(url: str) -> bool:
@@ -92,7 +93,7 @@ def _hub_versions(filesystem: Any, path: str) -> dict[str, str]:
 
 
 class _ObjectReader(io.RawIOBase):
-    """An object as a file without a buffer: each read requests a range of bytes, and nothing else does."""
+    """An object as a file without a buffer: each read requests a range of bytes."""
 
     def __init__(self, url: str):
         self._url, self._position = url, 0
@@ -109,7 +110,9 @@ class _ObjectReader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, start + offset)
+        if start + offset < 0:
+            raise ValueError(f"negative position {start + offset}")
+        self._position = start + offset
         return self._position
 
     def tell(self) -> int:
@@ -264,8 +267,7 @@ def _stored_object(url: str, info: Any, version: str = "") -> StoredObject | Non
 
     if info.type != FileType.File:
         return None
-    modified_ns = int(info.mtime_ns or 0)
-    return StoredObject(url, int(info.size or 0), modified_ns, version or str(modified_ns or ""))
+    return StoredObject(url, int(info.size or 0), version or str(info.mtime_ns or ""))
 
 
 def _resolve(url: str) -> tuple[Any, str]:
@@ -304,14 +306,14 @@ def _s3(bucket: str, endpoint: str, region: str) -> Any:
 
 @lru_cache(maxsize=4)
 def _gs(emulator: str) -> Any:
-    """Return the file system of Google, or of a server that stands for it and asks for no credentials."""
+    """Return the file system of Google, or of an emulator, which asks for no credentials."""
     from pyarrow import fs
 
     limit = timedelta(seconds=_REQUEST_SECONDS)
     if not emulator:
         return fs.GcsFileSystem(retry_time_limit=limit)
     scheme, _, host = emulator.rpartition("://")
-    if scheme not in ("", "http", "https"):
+    if scheme not in ("", "http", "https") or not host.strip("/"):
         raise InputError(f"{_EMULATOR_VARIABLES[0]}: not a URL; expected http:// or https:// and a host")
     return fs.GcsFileSystem(
         anonymous=True,

@@ -52,6 +52,13 @@ def credentials_advice(url: str) -> str:
     return _CREDENTIALS[url.partition(":")[0]]
 
 
+def private_advice(url: str) -> str:
+    """Return the end of a message about something that is not found: the hub hides what is private."""
+    return (
+        f"; if it is private, credentials belong {credentials_advice(url)}" if url.startswith("hf:") else ""
+    )
+
+
 def _refuse_secrets(scheme: str, rest: str) -> None:
     host = rest.partition("/")[0]
     if "?" in rest or "@" in host or ":" in host or (scheme != "hf" and "@" in rest and ":" in rest):

@@ -161,10 +161,10 @@ def _held_out(text: str | None) -> float:
     return 0.1 if text is None else 0.02
 
 
-def _source_state(source: Source) -> tuple[str, int, int]:
+def _source_state(source: Source) -> tuple[str, int, int | str]:
     """Return what changes if a text does."""
     if storage_url(source.path) is not None:
-        return source.name, source.size, source.modified_ns
+        return source.name, source.size, source.version
     status = source.path.stat()
     return str(source.path.resolve()), status.st_size, status.st_mtime_ns
 

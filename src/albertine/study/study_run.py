@@ -253,8 +253,9 @@ class StudyRun:
                 break
         # They are large, and the finished model and the scores are kept.
         shutil.rmtree(self.model_folder / CHECKPOINTS_FOLDER, ignore_errors=True)
-        if self.finetuning is not None:
-            shutil.rmtree(self._plan_folder, ignore_errors=True)
+        if self.finetuning is not None:  # also the folders of other steps or examples, if it was interrupted
+            for folder in self._tasks_folder.glob(f"{self.finetuning.hash}*"):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def stored_measures(self, measures: Collection[str]) -> dict[str, float]:
         """Return measures by name; none if the training has failed or the run is not finished.

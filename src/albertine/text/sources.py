@@ -53,7 +53,7 @@ class Source:
         path: path of the file, or its URL as a path; unused for a dataset.
         compression: compression of the file, if any.
         size: bytes on disk; 0 for a dataset.
-        modified_ns: time of its last change, in nanoseconds; 0 for a dataset.
+        version: changes with the content; empty if unknown, as for a dataset.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Source:
     path: Path = Path()
     compression: Compression | None = None
     size: int = 0
-    modified_ns: int = 0
+    version: str = ""
 
     @property
     def has_byte_ranges(self) -> bool:
@@ -181,12 +181,12 @@ def _file_source(file: Path) -> Source:
     if not file.is_file():
         raise InputError(f"{file}: not a regular file; pipe its text to - (standard input)")
     state = file.stat()
-    return Source(str(file), text_format, file, compression, state.st_size, state.st_mtime_ns)
+    return Source(str(file), text_format, file, compression, state.st_size, str(state.st_mtime_ns))
 
 
 def _stored_source(found: StoredObject) -> Source:
     text_format, compression = _format_and_compression(Path(found.url), found.url)
-    return Source(found.url, text_format, Path(found.url), compression, found.size, found.modified_ns)
+    return Source(found.url, text_format, Path(found.url), compression, found.size, found.version)
 
 
 def _format_and_compression(file: Path, name: str) -> tuple[SourceFormat, Compression | None]:

@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 from glob import has_magic
 
 from albertine.errors import InputError
-from albertine.storage.folder_manifest import refuse_unfinished
+from albertine.storage.folder_manifest import outer_manifest, refuse_unfinished
 from albertine.storage.objects import StoredObject, find_object, list_objects
+from albertine.storage.urls import private_advice
 
 
 def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredObject]:
@@ -26,14 +27,16 @@ def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredOb
     found = find_object(url)  # its name may contain the characters of a pattern
     if found is not None:
         return [found]
-    objects = list_objects("/".join(components[:depth]))
+    folder = "/".join(components[:depth])
+    objects = list_objects(folder)
     names = _matching_names(list(objects), components[depth:], is_text)
     if not names:
         raise InputError(
             f"{url}: no such object, and no text files in such a folder; expected .txt, .text, .jsonl or "
-            ".ndjson, also compressed as .gz or .zst, or .parquet"
+            f".ndjson, also compressed as .gz or .zst, or .parquet{private_advice(url)}"
         )
-    refuse_unfinished("/".join(components[:depth]), objects, names)
+    refuse_unfinished(folder, objects, names)
+    outer_manifest(folder)  # which must be complete, too
     return [objects[name] for name in names]
 
 

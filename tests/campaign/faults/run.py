@@ -1,5 +1,6 @@
 """Runs trials of random faults until the deadline, and reports broken promises."""
 
+import argparse
 import contextlib
 import importlib
 import random
@@ -169,7 +170,7 @@ def share_of(text: str) -> slice:
     """Return the slice that "I/N" means: every N-th of a sequence, from the I-th on."""
     index, num_shares = map(int, text.split("/"))
     if not 1 <= index <= num_shares:
-        raise ValueError(f"{text}: no share; expected I/N with I from 1 to N")
+        raise argparse.ArgumentTypeError(f"{text}: expected I/N with I from 1 to N")
     return slice(index - 1, None, num_shares)
 
 

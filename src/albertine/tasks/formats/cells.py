@@ -35,7 +35,7 @@ def option_columns(columns: DataSettings) -> tuple[str, ...]:
 
 
 def is_empty_cell(value: Any) -> bool:
-    """Return whether a cell holds nothing, or nothing but spaces; NaN stands for nothing in Parquet."""
+    """Return whether a cell holds nothing, or nothing but spaces; in Parquet, NaN is nothing, too."""
     return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
