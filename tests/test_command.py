@@ -16,7 +16,7 @@ import torch
 from cyclopts import App
 
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, run_command
-from albertine.errors import InputError, Terminated, WorkError
+from albertine.errors import ExitStatus, InputError, Interrupted, Terminated, WorkError
 from albertine.info.model_info import InfoSettings
 from albertine.interruptions import InterruptHandler
 
@@ -334,3 +334,23 @@ def test_signal_while_python_shuts_down_does_not_change_the_status(
     )
     completed = subprocess.run([sys.executable, script], capture_output=True, timeout=60, check=False)
     assert (completed.returncode, completed.stderr) == (0, b"")
+
+
+def test_an_interruption_with_a_closed_standard_error_has_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `albertine pretrain 2>&1 | head -1`, then Ctrl-C."""
+
+    class Closed:
+        def write(self, _: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+        def flush(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    app = App()
+
+    @app.default
+    def command() -> None:
+        monkeypatch.setattr(sys, "stderr", Closed())
+        raise Interrupted
+
+    assert run_command(app, []) == ExitStatus.INTERRUPTED

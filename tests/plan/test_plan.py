@@ -426,3 +426,9 @@ def test_wrong_input_is_one_line_and_status_2(
 def test_every_preset_can_be_planned() -> None:
     for name in MODEL_PRESETS:
         assert plan(name, "H200").seconds > 0
+
+
+def test_the_first_and_the_last_step_are_evaluated() -> None:
+    train = {"steps": 100, "evaluate_every": 40, "evaluate_tokens": 1_000}
+    workload = make_workload(settings(model={"preset": "albert-tiny"}, train=train))
+    assert workload.evaluated_tokens == 4_000  # at steps 0, 40, 80 and 100

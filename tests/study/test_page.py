@@ -1,0 +1,31 @@
+"""Tests of the page of a claim that need no runs."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from albertine.study.page import _key_figures
+
+
+def arm(*folders: str) -> Any:
+    """An arm whose runs took a minute and 2 TFLOP each, half of it for the run that they start from."""
+
+    def run(folder: str) -> Any:
+        half = {"flops": 1e12, "seconds": 30.0}
+        return SimpleNamespace(folder=Path(folder), training_failure=None, cost_of_start=half.__getitem__)
+
+    values = {"flops": [2.0] * len(folders), "seconds": [60.0] * len(folders)}
+    return SimpleNamespace(runs=tuple(map(run, folders)), values=values)
+
+
+def test_a_run_that_arms_share_is_counted_once() -> None:
+    protocol = SimpleNamespace(seeds=2)
+    for arms, flops, duration in (
+        ([arm("a", "b")], "2 TFLOP", "1 min 00 s"),
+        ([arm("a", "b"), arm("a", "b")], "2 TFLOP", "1 min 00 s"),
+        ([arm("a", "b"), arm("c", "d")], "4 TFLOP", "2 min 00 s"),
+    ):
+        report: Any = SimpleNamespace(outcome="undecided", protocol=protocol, arms=arms)
+        figures = dict(_key_figures(report))
+        assert figures["FLOPs of pre-training"] == flops
+        assert figures["pre-training, summed over the runs"] == duration
