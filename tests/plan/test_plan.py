@@ -432,3 +432,12 @@ def test_the_first_and_the_last_step_are_evaluated() -> None:
     train = {"steps": 100, "evaluate_every": 40, "evaluate_tokens": 1_000}
     workload = make_workload(settings(model={"preset": "albert-tiny"}, train=train))
     assert workload.evaluated_tokens == 4_000  # at steps 0, 40, 80 and 100
+
+
+def test_the_efficiency_is_given_or_measured_or_assumed() -> None:
+    plans = [plan("albert-base", name, tokens="1B") for name in ("H100", "A100")]
+    assert "44% of the peak rate, as measured" in plans[0].basis
+    assert "50% of the peak rate, an assumption" in plans[1].basis
+    given = plan("albert-base", "H100", tokens="1B", efficiency="0.4")
+    assert "40% of the peak rate, as given" in given.basis
+    assert given.step.passes > plans[0].step.passes

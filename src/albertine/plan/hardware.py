@@ -26,6 +26,7 @@ class Device:
         link: bytes per second to the other devices of its node, in one direction.
         node_devices: number of devices in a node.
         network: bytes per second from one node to the others, in one direction.
+        efficiency: fraction of the peak rate that matrix products reach; None if it was not measured.
         keeps_attention_scores: whether its usual software stores attention scores for the backward pass.
         source: where the numbers are from.
     """
@@ -37,6 +38,7 @@ class Device:
     link: float
     node_devices: int
     network: float
+    efficiency: float | None
     keeps_attention_scores: bool
     source: str
 
@@ -80,6 +82,7 @@ def known_devices() -> dict[str, Device]:
             link=row["link"] * 1e9,
             node_devices=row["node_devices"],
             network=row["network"] * 1e9,
+            efficiency=row.get("efficiency"),
             keeps_attention_scores=row.get("keeps_attention_scores", False),
             source=row["source"],
         )

@@ -10,7 +10,7 @@ from albertine.device import choose_device, choose_precision, total_memory
 from albertine.errors import InputError
 from albertine.model.cost import Precision, TrainingMemory
 from albertine.plan.estimate import StepTime, estimate_step, sent_bytes
-from albertine.plan.hardware import Hardware, device_precision, find_hardware
+from albertine.plan.hardware import Device, Hardware, device_precision, find_hardware
 from albertine.plan.measurement import measure_step
 from albertine.plan.memory import USABLE_FRACTION, MemoryModel
 from albertine.plan.parameters import parameter_costs
@@ -18,6 +18,8 @@ from albertine.plan.settings import PlanSettings
 from albertine.plan.workload import Workload, make_workload
 from albertine.progress import format_bytes
 from albertine.train.micro_batch import fitting_micro_batch_tokens, training_micro_batch_tokens
+
+_ASSUMED_EFFICIENCY = 0.5  # of the matrix products of a device that was not measured
 
 FORWARD_SHARE = 1 / 3  # an evaluation runs only forward
 
@@ -128,8 +130,9 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
         measured = measure_step(workload, choose_device(settings.device), place.precision, micro_batch_tokens)
         step, note = measured.step_time(workload), measured.note
     else:
-        step = estimate_step(workload, hardware, memory, micro_batches, settings.efficiency)
-        note = f"{settings.efficiency:.0%} of the peak rate is assumed; {hardware.device.source}"
+        efficiency, basis = _efficiency(hardware.device, settings.efficiency)
+        step = estimate_step(workload, hardware, memory, micro_batches, efficiency)
+        note = f"{efficiency:.0%} of the peak rate, {basis}; {hardware.device.source}"
     if settings.train.minutes is not None:
         workload = _with_minutes(settings, step, 60 * settings.train.minutes)
     training_seconds, evaluation_seconds = _run_seconds(workload, step)
@@ -152,6 +155,15 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
         evaluation_seconds=evaluation_seconds,
         cost=None if settings.price is None else settings.price * device_hours,
     )
+
+
+def _efficiency(device: Device, given: float | None) -> tuple[float, str]:
+    """Return the fraction of its peak rate that a device reaches, and where it is from."""
+    if given is not None:
+        return given, "as given"
+    if device.efficiency is not None:
+        return device.efficiency, "as measured"
+    return _ASSUMED_EFFICIENCY, "an assumption"
 
 
 def _with_minutes(settings: PlanSettings, step: StepTime, seconds: float) -> Workload:

@@ -37,9 +37,10 @@ class PlanSettings(PretrainSettings):
     example_tokens: int | None = setting(
         None, "With finetune: mean tokens per sequence; by default the maximum length.", minimum=2
     )
-    efficiency: float = setting(
-        0.5,
-        "Fraction of a device's peak rate that matrix products reach; an assumption, not used for this.",
+    efficiency: float | None = setting(
+        None,
+        "Fraction of a device's peak rate that matrix products reach, not used for this; by default what was "
+        "measured on such a device, or 0.5.",
         minimum=0.01,
         maximum=1.0,
     )
