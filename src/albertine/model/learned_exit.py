@@ -60,7 +60,7 @@ def exit_log_probabilities(stop_logits: Tensor) -> Tensor:
 
 def prior_log_probabilities(steps: int, stop_probability: float) -> Tensor:
     """Return the log-probabilities of a geometric distribution that is truncated to some steps, [steps]."""
-    return (torch.arange(steps) * math.log1p(-stop_probability)).log_softmax(0)
+    return (torch.arange(steps, dtype=torch.float64) * math.log1p(-stop_probability)).log_softmax(0)
 
 
 def divergence_from_prior(log_probabilities: Tensor, stop_probability: float) -> Tensor:
