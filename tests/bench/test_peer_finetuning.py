@@ -17,6 +17,7 @@ from albertine.finetune.settings import FinetuneTrainSettings
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.schema import SettingError
 from albertine.tasks.sequences import TaskSample
 from albertine.text.tokenizer import load_tokenizer
 
@@ -131,3 +132,19 @@ def test_table_shows_both_sides(checkpoint: Path, tmp_path: Path, capsys: pytest
     assert "ours / peer" in capsys.readouterr().out
     show_finetuning("classify", results, as_json=True)  # type: ignore[arg-type]
     assert set(json.loads(capsys.readouterr().out)) == {"task", "ours", "peer"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("optimizer", "muon"),
+        ("optimizer", None),
+        ("layer_decay", 0.9),
+        ("freeze_embeddings", True),
+        ("class_weights", "balanced"),
+    ],
+)
+def test_what_the_peer_cannot_do_is_refused(name: str, value: Any) -> None:
+    train = replace(FinetuneBenchSettings(task="classify", data="x.csv").train, **{name: value})
+    with pytest.raises(SettingError, match=f"train.{name} = .*one learning rate, without class weights"):
+        FinetuneBenchSettings(task="classify", data="x.csv", train=train)

@@ -287,3 +287,14 @@ def test_a_plan_counts_shared_pretraining_once(tmp_path: Path) -> None:
     runs = planned.by_arm()["ensemble"]
     assert plan.runs == 4
     assert plan.flops == pytest.approx(sum(run.flops for run in runs))
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "order.toml" for folder in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(CLAIM)
+    claims = [find_claim(str(file)) for file in files]
+    with pytest.raises(InputError, match=r"b/order\.toml: the claim in .*a/order\.toml has the same name"):
+        claim_runs(claims, tmp_path / "out", StudySettings(scale="smoke"))
+    assert len(claim_runs(claims[:1] * 2, tmp_path / "out", StudySettings(scale="smoke"))) == 2

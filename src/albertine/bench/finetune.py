@@ -77,17 +77,6 @@ def measure_finetuning(
     """Return the name of the task, and a result per side and seed; the runs of the sides alternate."""
     if find_spec("transformers") is None:
         raise InputError("bench finetune: transformers is not installed; run pip install transformers")
-    train = settings.train
-    if (
-        train.optimizer not in ("adamw", "bert-adam")
-        or train.layer_decay != 1
-        or train.freeze_embeddings
-        or settings.random_weights
-    ):
-        raise InputError(
-            "bench finetune: the peer supports only AdamW with one learning rate; remove the settings "
-            "optimizer, layer_decay, freeze_embeddings and random_weights"
-        )
     prepared = prepare_task(source, settings)  # reports invalid settings before any run
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):

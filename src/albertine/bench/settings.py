@@ -69,9 +69,21 @@ class FinetuneBenchSettings(FinetuneSettings):
     )
 
     def check(self) -> None:
-        """Raise `SettingError` for heads that transformers lacks."""
+        """Raise `SettingError` for what the side of transformers lacks."""
         super().check()
-        if self.train.exits:
+        train = self.train
+        for name, is_refused in (
+            ("optimizer", train.optimizer not in ("adamw", "bert-adam")),
+            ("layer_decay", train.layer_decay != 1),
+            ("freeze_embeddings", train.freeze_embeddings),
+            ("class_weights", train.class_weights != "none"),
+        ):
+            if is_refused:
+                problem = "transformers is trained with AdamW and one learning rate, without class weights"
+                raise SettingError(f"train.{name}", getattr(train, name), problem)
+        if self.random_weights:
+            raise SettingError("random_weights", True, "both sides start from the checkpoint; leave it out")
+        if train.exits:
             raise SettingError("train.exits", True, "transformers has no exits to compare with")
         for name in ("co_matching", "matching"):
             if getattr(self, name):

@@ -1,6 +1,6 @@
 """GET /openapi.json: the description of the routes of this very model, for client generators and test tools.
 
-The schemas of results are in `openapi_schemas.py`.
+The schemas of predictions are those of the task types; the others are in `openapi_schemas.py`.
 """
 
 from collections.abc import Mapping, Sequence

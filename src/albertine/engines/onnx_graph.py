@@ -19,7 +19,7 @@ from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel, first_tokens, visible_tokens
 
-_MAX_FOLDED_BYTES = 8 << 20  # more than of any weight whose transpose the exporter computes
+_MAX_DEDUPLICATED_ELEMENTS = 8 << 20  # more than those of any weight whose transpose the exporter computes
 _OPSET = 20  # the first with GELU as an operation
 
 
@@ -92,12 +92,12 @@ def graph_of_module(
         )
     assert program is not None
     # The exporter computes the transpose of a small weight by itself, once for each layer.
-    DeduplicateInitializersPass(size_limit=_MAX_FOLDED_BYTES)(program.model)
+    DeduplicateInitializersPass(size_limit=_MAX_DEDUPLICATED_ELEMENTS)(program.model)
     return program.model
 
 
 def store_weights_transposed(graph: ir.Model) -> None:
-    """Replace each transposed weight by a weight that is stored transposed, as ONNX Runtime multiplies it.
+    """Store each weight that only `Transpose` nodes read transposed, and remove these nodes.
 
     The token embedding, which a masked-LM head also multiplies by, is stored once and stays as it is.
     """

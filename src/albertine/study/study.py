@@ -139,7 +139,13 @@ def _study_folder(out: Path) -> Iterator[None]:
 def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> list[ClaimRuns]:
     """Return claims with their protocols and data, all of them checked; write nothing."""
     planned = []
+    labels: dict[str, str] = {}
     for claim in claims:
+        first = labels.setdefault(claim.name, claim.label)
+        if first != claim.label:
+            raise InputError(
+                f"{claim.label}: the claim in {first} has the same name; rename one of the files"
+            )
         protocol = find_protocol(claim, settings.scale)
         if settings.seeds is not None:
             protocol = replace(protocol, seeds=settings.seeds)

@@ -104,6 +104,8 @@ def squad_baseline(train: Sequence[SquadParagraph], dev: Sequence[SquadParagraph
             ):
                 rows.append(_span_features(question, *candidate))
                 targets.append(candidate[0] in gold)
+    if not rows:  # no answer of the training part occurs as a phrase
+        return 0.0
     index = bag_of_words.feature_index(rows)
     weights = _fit_labels(bag_of_words.sparse_rows(rows, index), np.array(targets, np.int64), 2)
     hits = []
