@@ -6,7 +6,8 @@ until the target length is reached.
 
 A document longer than one window has so many windows that their strides exceed its length by
 half a stride or more. In each epoch, all its windows but the first are shifted back by the same
-random number of tokens, at most this excess. Epochs therefore split a document differently.
+random number of tokens: at most this excess and less than a stride, and at least so many that the last
+window begins inside the document. Epochs therefore split a document differently.
 
 See docs/decisions/sample-windows.md.
 """
@@ -124,9 +125,11 @@ class SampleWindows:
         )
         length = document_end - document_start
         excess = self._window_counts(length) * self.max_text_tokens - length
-        shift = integers(
-            random_bits(seed, epoch, Stream.WINDOW_SLIDE, shard_index, document),
-            np.minimum(excess + 1, self.max_text_tokens),
+        most = np.minimum(excess, self.max_text_tokens - 1)
+        # Without it, the last window would begin beyond the document, or too close to its end.
+        least = np.clip(excess - self.max_text_tokens + MIN_DOCUMENT_TOKENS, 0, most)
+        shift = least + integers(
+            random_bits(seed, epoch, Stream.WINDOW_SLIDE, shard_index, document), most - least + 1
         )
         earliest_start = np.minimum(
             document_start
