@@ -186,6 +186,14 @@ def test_model_settings_unlike_the_checkpoint_raise(
         pretrain(tmp_path / "run", settings)
 
 
+def test_a_damaged_tokenizer_of_the_checkpoint_is_refused(settings: PretrainSettings, tmp_path: Path) -> None:
+    """It is not taken for a checkpoint without a tokenizer, whose vocabulary is that of the corpus."""
+    albertine.save(albertine.Model(MODEL), tmp_path / "start")
+    (tmp_path / "start" / "tokenizer.json").write_text("{")
+    with pytest.raises(InputError, match=r"tokenizer\.json"):
+        pretrain(tmp_path / "run", replace(settings, init_from=str(tmp_path / "start")))
+
+
 def test_batch_without_masked_tokens(settings: PretrainSettings, tmp_path: Path) -> None:
     objective = ObjectiveSettings(pair="none", max_length=8)
     small = with_train(replace(settings, objective=objective), batch_tokens=8, steps=60, save_every=None)

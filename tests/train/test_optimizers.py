@@ -1,5 +1,6 @@
 """Tests of the optimizers against independent implementations in fp64."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -43,6 +44,9 @@ def weights_after(model: Model, train: PretrainTrainSettings, rates: list[float]
 
 
 def split_qkv(name: str, matrix: Tensor) -> list[Tensor]:
+    """Return the matrices that a parameter stacks: of queries, keys and values, or of the layers."""
+    if matrix.dim() == 3:
+        return list(matrix)
     return list(matrix.chunk(3)) if name.endswith("qkv.weight") else [matrix]
 
 
@@ -71,10 +75,11 @@ def reference_lamb(model: Model, rates: list[float], decay: float) -> dict[str, 
     return weights
 
 
-def test_lamb_matches_the_reference_at_every_step() -> None:
+@pytest.mark.parametrize("step_rank", [0, 3])
+def test_lamb_matches_the_reference_at_every_step(step_rank: int) -> None:
     rates = [0.01 * (step + 1) for step in range(STEPS)]
     for steps in range(1, STEPS + 1):
-        model = Model(SMALL, seed=3)
+        model = Model(replace(SMALL, step_rank=step_rank), seed=3)
         expected = reference_lamb(model, rates[:steps], 0.01)
         actual = weights_after(
             model, PretrainTrainSettings(optimizer="lamb", weight_decay=0.01), rates[:steps]

@@ -21,7 +21,7 @@ from albertine.pretrain.default_length import with_default_length
 from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.text.tokenizer import load_tokenizer
+from albertine.text.tokenizer import has_tokenizer, load_tokenizer
 from albertine.train.duration import check_has_steps
 from albertine.train.schedule import LearningRateSchedule
 
@@ -213,12 +213,10 @@ def load_pretrained_checkpoint(source: str, corpus: Corpus, *, predicts_masks: b
 
 def _check_checkpoint_tokenizer(source: str, folder: Path, corpus: Corpus) -> None:
     """Raise `InputError` if a checkpoint has a tokenizer and it is not that of the corpus."""
-    try:
-        fingerprint = load_tokenizer(folder).fingerprint
-    except InputError:
+    if not has_tokenizer(folder):
         progress.print_message(f"{source}: has no tokenizer; assuming the tokenizer of {corpus.folder}")
         return
-    check_same_tokenizer(source, fingerprint, corpus)
+    check_same_tokenizer(source, load_tokenizer(folder).fingerprint, corpus)
 
 
 def untrained_model(model_settings: ModelSettings, settings: PretrainSettings) -> Model:

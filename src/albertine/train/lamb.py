@@ -55,7 +55,12 @@ class Lamb(Optimizer):
 
 
 def _scale_to_weight_norm(update: Tensor, weight: Tensor, matrix_count: int) -> None:
-    """Scale each matrix of an update to the norm of its weights, unless one of the norms is 0."""
+    """Scale each matrix of an update to the norm of its weights, unless one of the norms is 0.
+
+    A parameter of three dimensions has a matrix for each layer.
+    """
+    if update.dim() == 3:
+        update, weight, matrix_count = update.flatten(0, 1), weight.flatten(0, 1), len(update)
     weight_norms, update_norms = _matrix_norms(weight, matrix_count), _matrix_norms(update, matrix_count)
     trust_ratios = torch.where((weight_norms > 0) & (update_norms > 0), weight_norms / update_norms, 1.0)
     row_ratios = trust_ratios.repeat_interleave(len(update) // matrix_count).unsqueeze(1)

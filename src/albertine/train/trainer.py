@@ -310,7 +310,9 @@ class Trainer:
         if self._distributed.is_main:
             self.recorder.record_evaluation(self.state.step, metrics)
         score, best = self._trainable.score_to_minimize(metrics, self.state.step), self.state.best
-        if best and score >= best.score_to_minimize:
+        if best and math.isnan(best.score_to_minimize):
+            best = None
+        if best and not score < best.score_to_minimize:  # also if it is NaN
             return False
         if best is None or best.score_to_minimize - score > _MIN_IMPROVEMENT:
             self.state.last_improved_step = self.state.step
