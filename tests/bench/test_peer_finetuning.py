@@ -138,7 +138,6 @@ def test_table_shows_both_sides(checkpoint: Path, tmp_path: Path, capsys: pytest
     ("name", "value"),
     [
         ("optimizer", "muon"),
-        ("optimizer", None),
         ("layer_decay", 0.9),
         ("freeze_embeddings", True),
         ("class_weights", "balanced"),

@@ -73,7 +73,7 @@ class FinetuneBenchSettings(FinetuneSettings):
         super().check()
         train = self.train
         for name, is_refused in (
-            ("optimizer", train.optimizer not in ("adamw", "bert-adam")),
+            ("optimizer", train.optimizer not in ("adamw", "bert-adam", None)),
             ("layer_decay", train.layer_decay != 1),
             ("freeze_embeddings", train.freeze_embeddings),
             ("class_weights", train.class_weights != "none"),
