@@ -137,7 +137,6 @@ def test_table_shows_both_sides(checkpoint: Path, tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("optimizer", "muon"),
         ("layer_decay", 0.9),
         ("freeze_embeddings", True),
         ("class_weights", "balanced"),
@@ -145,5 +144,5 @@ def test_table_shows_both_sides(checkpoint: Path, tmp_path: Path, capsys: pytest
 )
 def test_what_the_peer_cannot_do_is_refused(name: str, value: Any) -> None:
     train = replace(FinetuneBenchSettings(task="classify", data="x.csv").train, **{name: value})
-    with pytest.raises(SettingError, match=f"train.{name} = .*one learning rate, without class weights"):
+    with pytest.raises(SettingError, match=f"train.{name} = .*one learning rate, and without class weights"):
         FinetuneBenchSettings(task="classify", data="x.csv", train=train)

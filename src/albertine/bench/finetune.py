@@ -77,8 +77,8 @@ def measure_finetuning(
     """Return the name of the task, and a result per side and seed; the runs of the sides alternate."""
     if find_spec("transformers") is None:
         raise InputError("bench finetune: transformers is not installed; run pip install transformers")
-    if settings.train.optimizer is None:  # the default of a task may be Muon
-        raise InputError("bench finetune: train.optimizer is not set; give adamw or bert-adam")
+    if settings.train.optimizer not in ("adamw", "bert-adam"):  # the default of a task may be Muon
+        raise InputError("bench finetune: transformers is trained with AdamW; set train.optimizer to adamw")
     prepared = prepare_task(source, settings)  # reports invalid settings before any run
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):

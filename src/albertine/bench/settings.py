@@ -73,13 +73,12 @@ class FinetuneBenchSettings(FinetuneSettings):
         super().check()
         train = self.train
         for name, is_refused in (
-            ("optimizer", train.optimizer not in ("adamw", "bert-adam", None)),
             ("layer_decay", train.layer_decay != 1),
             ("freeze_embeddings", train.freeze_embeddings),
             ("class_weights", train.class_weights != "none"),
         ):
             if is_refused:
-                problem = "transformers is trained with AdamW and one learning rate, without class weights"
+                problem = "transformers is trained with one learning rate, and without class weights"
                 raise SettingError(f"train.{name}", getattr(train, name), problem)
         if self.random_weights:
             raise SettingError("random_weights", True, "both sides start from the checkpoint; leave it out")
