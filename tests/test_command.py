@@ -45,6 +45,12 @@ def app_raising(error: BaseException) -> App:
         ),
         (OSError(errno.EACCES, os.strerror(errno.EACCES)), 1, "albertine: Permission denied\n"),
         (BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)), 1, "albertine: Broken pipe\n"),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory"),
+            1,
+            "albertine: out of memory ([enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't "
+            "allocate memory); use a smaller model or micro-batch\n",
+        ),
         (MemoryError("1 GB"), 1, "albertine: out of memory (1 GB); use a smaller model or micro-batch\n"),
         (
             torch.OutOfMemoryError("Tried to allocate 2 GiB"),

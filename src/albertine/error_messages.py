@@ -16,7 +16,7 @@ from cyclopts import (
 )
 
 from albertine.display import display_text
-from albertine.errors import AlbertineError, ExitStatus, did_you_mean
+from albertine.errors import AlbertineError, ExitStatus, did_you_mean, is_out_of_memory
 
 _MAX_PATH_LENGTH = 400  # in a message, so that most paths are shown whole
 # System errors about a path that the user gave: wrong input, because a retry fails again.
@@ -41,8 +41,7 @@ def describe_error(app: App, error: Exception, args: Sequence[str]) -> tuple[Exi
         if error.filename and error.errno in _PATH_ERRNOS:
             return ExitStatus.BAD_INPUT, f"{name}{error.strerror}; name another path"
         return ExitStatus.FAILED, f"{name}{error.strerror or error}{advice}"
-    # The error of torch for the memory of a GPU is found by its name, because torch takes seconds to import.
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+    if is_out_of_memory(error):
         return ExitStatus.FAILED, f"out of memory ({_one_line(error)}); use a smaller model or micro-batch"
     return ExitStatus.FAILED, (
         f"internal error: {type(error).__name__}: {_one_line(error)}; "

@@ -41,6 +41,13 @@ class WorkError(AlbertineError):
     """Failure of the work on valid input."""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory is exhausted, that of torch included, whose errors are plain ones on a CPU."""
+    # Without torch, which takes seconds to import.
+    is_of_torch = type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error)
+    return isinstance(error, MemoryError) or is_of_torch
+
+
 class Diverged(WorkError):  # noqa: N818  # what happened
     """The loss or the gradient of a run is not finite, again and again."""
 

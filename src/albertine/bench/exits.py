@@ -23,7 +23,7 @@ from albertine.finetune.finetune import finetune
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneSettings
-from albertine.inference.exit_curve import exit_rules
+from albertine.inference.exit_curve import exit_rules, lowest_difference
 from albertine.inference.exit_points import FULL_DEPTH, ExitPoint, measure_points
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.interop.hub import locate_checkpoint
@@ -278,7 +278,8 @@ class _ExitBenchmark:
         """Return the means over the seeds."""
         with_exits = [results[WITH_EXITS] for results in by_seed]
         points = tuple(_mean_point(index, with_exits) for index in range(len(with_exits[0].points)))
-        within = [point for point in points if point.difference.mean >= -self._settings.tolerance / 100]
+        lowest = lowest_difference(self._settings.tolerance)
+        within = [point for point in points if point.difference.mean >= lowest]
         layers = self._model.settings.layers
         full_scores = [
             [results[variant].points[0].score.value for results in by_seed]

@@ -60,7 +60,8 @@ def measure_pipeline(source: str, settings: PipelineBenchSettings) -> tuple[str,
     """Return the name of the engine, and the result of each workload."""
     model = load_finetuned(source, EngineOptions(settings.device, settings.precision, settings.engine))
     pipeline = Pipeline(model)
-    if {one.name for one in pipeline.input_fields if one.required} != {"text"}:
+    required = {(one.name, one.type) for one in pipeline.input_fields if one.required}
+    if required != {("text", "text")}:
         raise InputError(
             f"{source}: of type {pipeline.type_name}; the benchmark needs a model of single texts, such as a "
             "classifier"

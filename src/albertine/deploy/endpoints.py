@@ -80,8 +80,8 @@ class Endpoint:
 
 
 def _num_characters(value: Any) -> int:
-    """Return the length of a text, or of all texts of a list; 0 for None."""
-    return sum(map(len, value)) if isinstance(value, list) else len(value or "")
+    """Return the length of a text, or of all texts of a list, of which an empty one counts 1; 0 for None."""
+    return sum(max(1, len(text)) for text in value) if isinstance(value, list) else len(value or "")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from albertine.deploy.request_record import current_record
 from albertine.deploy.server_log import ServerLog
 from albertine.deploy.tei import TeiError
 from albertine.display import display_text
-from albertine.errors import InputError
+from albertine.errors import InputError, is_out_of_memory
 
 _RETRY_HEADERS = {"Retry-After": "5"}
 _DISCONNECTED = 499  # as in nginx's logs; no client reads it
@@ -64,7 +64,9 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
             503, f"out of memory ({' '.join(str(error).split())}); send fewer items per request"
         )
 
-    async def internal_error(_: Request, error: Exception) -> Response:
+    async def internal_error(request: Request, error: Exception) -> Response:
+        if is_out_of_memory(error):
+            return await out_of_memory(request, error)
         line = f"internal error: {type(error).__name__}: {' '.join(str(error).split())}"
         record = current_record.get()
         log.error(

@@ -41,8 +41,11 @@ def prepare_engine(model: Model, options: EngineOptions, *, can_exit: bool = Fal
 
 def _fastest_engine(model: Model, options: EngineOptions, *, can_exit: bool) -> Engine:
     """Return the fastest of the engines that can run a model here, and print what was measured."""
+    engines = list(_candidates(model, options, can_exit))
+    if len(engines) == 1:  # perhaps because its head needs more than a strip of tokens
+        return engines[0]
     strip = _sample_strip(model)
-    rates = [(_tokens_per_second(engine, strip), engine) for engine in _candidates(model, options, can_exit)]
+    rates = [(_tokens_per_second(engine, strip), engine) for engine in engines]
     rates.sort(key=lambda rate: rate[0], reverse=True)
     fastest = rates[0][1]
     measured = "; ".join(f"{engine.name}: {rate:,.0f}" for rate, engine in rates)

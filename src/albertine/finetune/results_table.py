@@ -3,6 +3,8 @@
 import shlex
 from pathlib import Path
 
+from rich.markup import escape
+
 from albertine import progress
 from albertine.finetune.results import FinetuneResults
 from albertine.storage.objects import display_path
@@ -40,7 +42,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
             best_step += f", {run.restarts} restarts"
         cells = (f"{run.lr:.3g}", f"{run.batch_size:,}", f"{run.dropout:g}", best_step)
         metrics = {name: run.metrics[name] for name in names}
-        table.add_row(run.run_name or Path(out).name, *cells, format_metrics(metrics))
+        table.add_row(escape(run.run_name or Path(out).name), *cells, format_metrics(metrics))
     if len(runs) > 1:
         medians = results.median_metrics
         table.add_row("median", *[""] * 4, format_metrics({name: medians[name] for name in names}))

@@ -141,6 +141,7 @@ def check_compatible(first: FinetunedModel, other: FinetunedModel) -> None:
     has_same_tokens = (
         other.tokenizer.fingerprint == first.tokenizer.fingerprint
         and other.card.sequence == first.card.sequence
+        and other.card.max_length == first.card.max_length
     )
     if first.task_type.scores_per_token and not has_same_tokens:
         raise InputError(

@@ -82,17 +82,17 @@ def measure_exits(models: Sequence[str | Path], settings: EvaluateSettings) -> l
 
 def recommended_point(points: Sequence[ExitPoint], tolerance: float) -> ExitPoint:
     """Return the cheapest point whose score is within a tolerance, in points, of that of full depth."""
-    within = [point for point in points if point.difference.value >= _lowest(tolerance)]
+    within = [point for point in points if point.difference.value >= lowest_difference(tolerance)]
     return min(within, key=lambda point: (point.flops.value, -point.score.value))
 
 
 def cautious_point(points: Sequence[ExitPoint], tolerance: float) -> ExitPoint:
     """Return the cheapest point whose difference is within a tolerance, in points, at its lower end, too."""
-    within = [point for point in points if point.difference.low >= _lowest(tolerance)]
+    within = [point for point in points if point.difference.low >= lowest_difference(tolerance)]
     return min(within, key=lambda point: (point.flops.value, -point.score.value))
 
 
-def _lowest(tolerance: float) -> float:
+def lowest_difference(tolerance: float) -> float:
     """Return the lowest difference within a tolerance, in points; a difference of two scores is rounded."""
     return -tolerance / 100 - 1e-9
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from rich.markup import escape
+
 from albertine import progress
 from albertine.inference.ensemble import EnsembleResult
 from albertine.inference.evaluate import EvaluationResult, paper_averages
@@ -20,8 +22,8 @@ def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> N
     table = result_table(*columns, left_aligned=("model", "task", "split", "metrics"))
     for result in results:
         table.add_row(
-            result.model,
-            result.task,
+            escape(result.model),
+            escape(result.task),
             result.split,
             f"{result.num_examples:,}",
             *([] if result.mean_depth is None else [f"{result.mean_depth:.2f}"]),
@@ -41,7 +43,7 @@ def show_ensemble(result: EnsembleResult, *, as_json: bool) -> None:
     table = result_table("model", "single", "selected")
     for source, value in result.candidates.items():
         selection_number = str(result.selected.index(source) + 1) if source in result.selected else ""
-        table.add_row(source, f"{100 * value:.2f}", selection_number)
+        table.add_row(escape(source), f"{100 * value:.2f}", selection_number)
     table.add_row("ensemble", f"{100 * result.primary_metric:.2f}", str(len(result.selected)))
     console = progress.result_console()
     console.print(table)

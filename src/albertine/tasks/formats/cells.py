@@ -14,13 +14,17 @@ from albertine.tasks.settings import DataSettings
 def example_id(row: TableRow, columns: DataSettings) -> str:
     """Return the id of a row; its number if it has none."""
     value = row.cells.get(columns.id)
-    return str(row.number) if value is None or isinstance(value, dict | list) else parse_id(value)
+    if isinstance(value, dict | list) or is_empty_cell(value):
+        return str(row.number)
+    return parse_id(value)
 
 
 def parse_id(value: Any) -> str:
     """Return the id of an example as text; raise `RowError` if it is a list, an object or nothing."""
     if value is None or isinstance(value, dict | list):
         raise RowError(f"its id is {describe_value(value)}, expected text or a number")
+    if isinstance(value, float) and value.is_integer():  # as a table with gaps stores whole numbers
+        value = int(value)
     return checked_text(str(value))
 
 
@@ -112,7 +116,7 @@ def parse_answers(value: Any, context: str) -> Iterator[AnswerText]:
         text = answer.get("text") if isinstance(answer, dict) else answer
         if not isinstance(text, str):
             raise RowError(f"has an answer without text: {describe_value(answer)}")
-        if not text:  # an empty cell: the question has no answer
+        if is_empty_cell(text):  # the question has no answer
             continue
         start = answer.get("answer_start") if isinstance(answer, dict) else context.find(text)
         if type(start) is not int or start < 0 or context[start : start + len(text)] != text:

@@ -7,6 +7,7 @@ capitals that a tokenizer may remove.
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -24,7 +25,7 @@ from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import QuestionExample
 from albertine.tasks.formats.cells import example_id, parse_answers
-from albertine.tasks.formats.rows import TableRow
+from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.metrics.squad import squad_metrics
 from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
@@ -140,11 +141,14 @@ class SpanExtraction(TaskType):
     def example_from_row(
         cls, row: TableRow, columns: DataSettings, *, require_labels: bool
     ) -> QuestionExample:
-        """Return the question of a row; answers are read even if they are not required."""
+        """Return the question of a row, with its answers if they are required or can be read."""
         context = row.text(columns.context)
-        answers = None
-        if require_labels or row.cells.get(columns.answers) is not None:
-            answers = tuple(parse_answers(row.cells.get(columns.answers), context))
+        answers, cell = None, row.cells.get(columns.answers)
+        if require_labels:
+            answers = tuple(parse_answers(cell, context))
+        elif cell is not None:
+            with suppress(RowError):
+                answers = tuple(parse_answers(cell, context))
         question = row.text(columns.question)
         return QuestionExample(row.location, example_id(row, columns), question, context, answers)
 

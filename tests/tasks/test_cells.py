@@ -1,0 +1,35 @@
+"""Tests of single cells: ids that pandas has changed, blank answers, answers that prediction does not need."""
+
+from typing import Any
+
+import pytest
+
+from albertine.tasks.formats.cells import example_id, parse_answers
+from albertine.tasks.formats.rows import RowError, TableRow
+from albertine.tasks.settings import DataSettings
+from albertine.tasks.types.span_extraction import SpanExtraction
+
+
+def row(**cells: Any) -> TableRow:
+    return TableRow("a.parquet, row 7", 7, cells)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(5.0, "5"), (5, "5"), ("5.0", "5.0"), (float("nan"), "7"), (None, "7"), (" ", "7"), (0.5, "0.5")],
+)
+def test_a_column_of_numbers_with_gaps_has_whole_ids(value: Any, expected: str) -> None:
+    assert example_id(row(id=value), DataSettings()) == expected
+
+
+@pytest.mark.parametrize("cell", ["", " ", [" "], [{"text": ""}], None])
+def test_a_blank_answer_is_none(cell: Any) -> None:
+    assert list(parse_answers(cell, "a passage")) == []
+
+
+def test_prediction_needs_no_answers() -> None:
+    question = row(question="Who?", context="a passage", answers="not in it")
+    example = SpanExtraction.example_from_row(question, DataSettings(), require_labels=False)
+    assert example.answers is None
+    with pytest.raises(RowError, match="its answer is not in the passage"):
+        SpanExtraction.example_from_row(question, DataSettings(), require_labels=True)
