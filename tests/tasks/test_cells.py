@@ -1,4 +1,4 @@
-"""Tests of single cells: ids that pandas has changed, blank answers, answers that prediction does not need."""
+"""Tests of cells: ids that pandas has changed, blank answers, answers that prediction does not need."""
 
 from typing import Any
 
