@@ -157,8 +157,13 @@ def test_auto_measures_every_engine() -> None:
             assert torch.allclose(engine.run(strip).logits, model(strip).logits, atol=1e-5)
 
 
-def test_auto_runs_with_torch_what_others_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_runs_with_torch_what_others_cannot(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = EngineOptions("cpu", "fp32", "auto")
+    co_matching = Model(SMALL, HeadSettings("choice", labels=1, options=2, co_matching=True))
+    assert prepare_engine(co_matching, options).name == "torch, fp32"
+    assert "engine torch, fp32 is the only one that runs this model here" in capsys.readouterr().err
     without_steps = Model(replace(SMALL, step_vectors=True), HEADS["classify"])
     assert prepare_engine(without_steps, options, can_exit=True).name == "torch, fp32"
     equilibrium = Model(replace(SMALL, depth_rule="equilibrium"), HeadSettings("classify", labels=2))

@@ -42,7 +42,8 @@ def prepare_engine(model: Model, options: EngineOptions, *, can_exit: bool = Fal
 def _fastest_engine(model: Model, options: EngineOptions, *, can_exit: bool) -> Engine:
     """Return the fastest of the engines that can run a model here, and print what was measured."""
     engines = list(_candidates(model, options, can_exit))
-    if len(engines) == 1:  # perhaps because its head needs more than a strip of tokens
+    if len(engines) == 1:  # the head may need more than the tokens of a sample, so nothing is measured
+        progress.print_message(f"engine {engines[0].name} is the only one that runs this model here")
         return engines[0]
     strip = _sample_strip(model)
     rates = [(_tokens_per_second(engine, strip), engine) for engine in engines]
