@@ -26,12 +26,14 @@ from albertine.inference.evaluate import evaluate
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import pipeline as albertine_pipeline
 from albertine.inference.settings import EvaluateSettings
+from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
 from albertine.settings.engine import EngineOptions
 from albertine.settings.toml import settings_to_toml
 from albertine.tasks.settings import SequenceSettings
 from albertine.tasks.types.classification import Classification
 from albertine.tasks.types.regression import Regression
+from albertine.text.tokenizer import load_tokenizer
 from albertine.train.metrics_log import metric_curve, read_metrics
 
 
@@ -386,6 +388,22 @@ def test_regression_run_of_an_older_version_is_refused(
         finetune(str(checkpoint), tmp_path / "run", settings)
     with pytest.raises(InputError, match="older version of Albertine, which did not standardize"):
         finetune(str(checkpoint), tmp_path / "run", settings)
+
+
+def test_a_finished_run_from_other_weights_is_refused(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    settings = with_train_settings(finetune_settings, steps=1, warmup=0)
+    start = tmp_path / "start"
+    shutil.copytree(checkpoint, start)
+    first = finetune(str(start), tmp_path / "run", settings)
+    assert finetune(str(start), tmp_path / "run", settings) == first
+    model = load(start)
+    with torch.no_grad():
+        next(model.encoder.parameters())[0, 0] += 1
+    save_folder(model, start, tokenizer=load_tokenizer(start))
+    with pytest.raises(InputError, match=r"the run started from other weights than .* name another --out"):
+        finetune(str(start), tmp_path / "run", settings)
 
 
 def test_trained_model_is_preferred_to_an_untrained_one(

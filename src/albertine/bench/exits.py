@@ -16,6 +16,7 @@ from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.bench.padded_exits import time_padded_exits
 from albertine.bench.settings import ExitBenchSettings
+from albertine.checksums import weights_checksum
 from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
@@ -205,6 +206,9 @@ class _ExitBenchmark:
     def __init__(self, source: str, model: Model, out: Path, settings: ExitBenchSettings):
         self._source, self._model, self._out, self._settings = source, model, out, settings
         self._results = StoredResults(out / "results")
+        checksum = {"sha256": weights_checksum(model)}
+        if self._results.get("model", lambda: checksum) != checksum:
+            raise InputError(f"{out}: a benchmark of other weights than {source} has now; give another --out")
 
     def results_of_seed(self, seed: int) -> _SeedResults:
         """Return the results of all variants with one seed; those that are stored are not run again."""

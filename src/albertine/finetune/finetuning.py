@@ -91,6 +91,7 @@ class Finetuning:
         trains_exits: bool = False,
         exit_prior: ExitPrior | None = None,
         class_weights: ClassWeights | None = None,
+        start_sha256: str | None = None,
     ):
         """Store the data and the settings of a run.
 
@@ -111,6 +112,7 @@ class Finetuning:
             trains_exits: whether the head is trained after every step of depth.
             exit_prior: prior of the exits, if an exit unit is trained, too; else None.
             class_weights: weights of the labels in the training loss; None if all count the same.
+            start_sha256: checksum of the encoder to start from; None if its weights are new.
         """
         self.samples = [sample for encoded in train for sample in encoded.samples]
         self._dev, self._task_type, self._card, self._tokenizer = dev, task_type, card, tokenizer
@@ -119,7 +121,7 @@ class Finetuning:
         self._evaluator = DevEvaluator(dev, task_type, distributed, micro_batch_tokens, is_sharded=is_sharded)
         self._collapse_check_step = collapse_check_step
         self._trains_exits, self._exit_prior = trains_exits, exit_prior
-        self._class_weights = class_weights
+        self._class_weights, self._start_sha256 = class_weights, start_sha256
         self.objectives = (*task_type.objectives, *([EXIT_OBJECTIVE] if exit_prior else []))
         self._samples_taken, self._predictions_varied, self._untrained_loss = 0, False, math.inf
         self._epoch, self._order = -1, np.empty(0, np.int64)
@@ -143,21 +145,28 @@ class Finetuning:
 
     @property
     def data_fingerprint(self) -> dict[str, Any]:
-        """Numbers and hashes of the samples of train and dev, and their transform, as JSON values."""
+        """Numbers and hashes of samples and start, and the transform of targets, as JSON values."""
         held_out = [sample for _, encoded in self._dev for sample in encoded.samples]
         return {
             "num_samples": len(self.samples),
             "sha256": samples_digest(self.samples),
             "num_held_out": len(held_out),
             "held_out_sha256": samples_digest(held_out),
+            "start_sha256": self._start_sha256,
             **self._task_type.target_transform,
         }
 
     def check_same_data(self, fingerprint: Any) -> None:
-        """Raise `InputError` if the samples are not those that the run started with."""
+        """Raise `InputError` if samples or weights are not those that the run started with."""
         current = self.data_fingerprint
         if not isinstance(fingerprint, dict):
             raise JsonError("expected an object")
+        start = current.pop("start_sha256")
+        fingerprint = dict(fingerprint)
+        if fingerprint.pop("start_sha256", start) != start:  # earlier versions wrote none
+            raise InputError(
+                "the run started from other weights than the model to start from has now; name another --out"
+            )
         if fingerprint.keys() != current.keys():
             raise InputError(
                 "the run was started by an older version of Albertine, which did not standardize numbers; "

@@ -17,6 +17,7 @@ import torch
 
 from albertine import progress
 from albertine.atomic import atomic_file
+from albertine.checksums import weights_checksum
 from albertine.device import choose_precision
 from albertine.display import display_value
 from albertine.errors import InputError
@@ -177,6 +178,7 @@ def build_trainer(
     # When a run resumes, a message about new weights would be wrong: a checkpoint replaces them.
     with progress.quiet_output(has_checkpoints(run)):
         model = build_model(data, head, dropout, train.seed, random_weights=settings.random_weights)
+    start_sha256 = None if settings.random_weights else weights_checksum(model.encoder)
     if model.exit_unit is not None:
         model.exit_unit.start_at(train.exit_prior)
     if train.freeze_embeddings:
@@ -204,6 +206,7 @@ def build_trainer(
             if train.class_weights == "balanced"
             else None
         ),
+        start_sha256=start_sha256,
     )
     lr_scales = _learning_rate_scales(model, train.layer_decay)
     return assemble_trainer(

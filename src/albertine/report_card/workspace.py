@@ -7,7 +7,6 @@ OUT/results/NAME.json         the result of a part; a part with a result is not 
 OUT/report-card.json, OUT/report-card.html
 """
 
-import hashlib
 import json
 import math
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from albertine.atomic import atomic_file
-from albertine.checksums import file_checksum
+from albertine.checksums import file_checksum, weights_checksum
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.errors import InputError, check_format
 from albertine.inference.minimal_pairs import evaluate_minimal_pairs
@@ -83,7 +82,7 @@ class CardWorkspace:
         corpus = self.settings.corpus
         inputs: dict[str, Any] = {
             "format": _FORMAT,
-            "model": _weights_checksum(model),
+            "model": weights_checksum(model),
             # The weights of a shared layer do not say how often it is applied.
             "network": _other_than_default(self.model_settings),
             "tokenizer": load_tokenizer(self.checkpoint).fingerprint,
@@ -201,12 +200,3 @@ def _other_than_default(settings: ModelSettings) -> dict[str, Any]:
     """Return the values that are not the defaults, so that a new setting changes nothing."""
     default = asdict(ModelSettings())
     return {name: value for name, value in asdict(settings).items() if value != default[name]}
-
-
-def _weights_checksum(model: Model) -> str:
-    """Return a checksum of all weights of a model."""
-    digest = hashlib.sha256()
-    for name, parameter in sorted(model.named_parameters()):
-        digest.update(name.encode())
-        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
