@@ -1,6 +1,8 @@
 """Batches: full strips, samples that do not depend on ranks or workers, and exact resuming."""
 
 import itertools
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,3 +127,16 @@ def test_batch_tokens_below_one_sample_is_refused(dataset: PretrainDataset) -> N
         BatchLoader(dataset, 63)
     with pytest.raises(InputError, match="for each of 4 ranks"):
         BatchLoader(dataset, 100, world_size=4)
+
+
+def test_an_error_in_a_worker_is_one_line(corpus: Corpus, tmp_path: Path) -> None:
+    shutil.copytree(corpus.folder, tmp_path / "copy")
+    file = tmp_path / "copy" / "train-00000.arrow"
+    (shard,) = corpus.shards("train")
+    content = file.read_bytes()
+    start = content.index(shard.tokens[:200].tobytes())
+    file.write_bytes(content[:start] + b"\xff" * 400 + content[start + 400 :])
+    damaged = PretrainDataset(Corpus(tmp_path / "copy"), ObjectiveSettings(max_length=64))
+    with pytest.raises(InputError, match="damaged, token ids outside the vocabulary") as caught:
+        first_batches(damaged, len(damaged), workers=1)
+    assert "\n" not in str(caught.value)

@@ -397,6 +397,25 @@ def test_duplicates_are_dropped(tokenizer: Path, tmp_path: Path) -> None:
     assert (manifest.documents["train"], manifest.duplicates) == (6, 0)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_of_held_out_documents_are_held_out(tokenizer: Path, tmp_path: Path, seed: int) -> None:
+    texts = ["\n".join(made_up_sentences(number, 8)) for number in range(30)]
+    (tmp_path / "a.txt").write_text("\n\n".join(texts * 5))
+    settings = CorpusSettings(layout="lines", workers=1, keep_duplicates=True, held_out=0.1, seed=seed)
+    build_corpus([str(tmp_path / "a.txt")], tokenizer, tmp_path / "made", settings)
+    corpus = Corpus(tmp_path / "made")
+    documents = {
+        split: {
+            tuple(shard.tokens[start:stop].tolist())
+            for shard in corpus.shards(split)
+            for start, stop in itertools.pairwise(shard.document_offsets.tolist())
+        }
+        for split in ("train", "dev")
+    }
+    assert documents["dev"]
+    assert not documents["dev"] & documents["train"]
+
+
 def test_held_out_documents_depend_on_seed_and_fraction(
     text: Path, tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

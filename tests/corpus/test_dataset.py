@@ -20,14 +20,22 @@ from albertine.corpus import segment_pairs
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
-from albertine.corpus.masking import choose_masked_positions, mask_tokens, prediction_count
+from albertine.corpus.masking import (
+    choose_masked_positions,
+    mask_tokens,
+    prediction_count,
+    split_long_words,
+)
 from albertine.corpus.segment_pairs import Segment, truncate_pair
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.corpus.windows import SampleWindows
 from albertine.errors import InputError
+from albertine.pretrain import unigram_baseline
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.randomness import Permutation, RandomStream, integers, random_bits, uniform
 from albertine.settings.schema import SettingError
+from albertine.text.settings import TokenizerSettings
+from albertine.text.tokenizer_training import build_tokenizer
 from albertine.text.word_encoder import WordBoundaries
 from tests.conftest import made_up_sentences
 
@@ -72,7 +80,7 @@ def dataset(request: pytest.FixtureRequest, corpus: Corpus) -> PretrainDataset:
 @pytest.fixture(scope="module")
 def many_samples(corpus: Corpus) -> list[PretrainSample]:
     dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=64, seed=11))
-    return dataset.draw(np.arange(40 * len(dataset)))
+    return dataset.draw(np.arange(20 * len(dataset)))
 
 
 def test_sample_depends_only_on_its_index(dataset: PretrainDataset) -> None:
@@ -428,8 +436,11 @@ def test_all_text_is_seen_within_some_epochs(corpus: Corpus, pair: Any, length: 
     all_starts = set()
     for epoch in range(60):
         drawn = windows.lookup(epoch, np.arange(len(windows)))
-        for shard_index, start, stop in zip(drawn.shard, drawn.start, drawn.stop, strict=True):
-            token_counts[shard_index][start:stop] += 1
+        for shard_index, counts in enumerate(token_counts):
+            changes = np.zeros(len(counts) + 1, np.int64)
+            np.add.at(changes, drawn.start[drawn.shard == shard_index], 1)
+            np.add.at(changes, drawn.stop[drawn.shard == shard_index], -1)
+            counts += changes[:-1].cumsum()
         all_starts.add(tuple(sorted(drawn.start.tolist())))
     assert len(all_starts) == 60  # every epoch has other windows
     for shard, counts in zip(shards, token_counts, strict=True):
@@ -511,6 +522,44 @@ def test_ids_outside_the_vocabulary_are_refused(corpus: Corpus, tmp_path: Path) 
     dataset = PretrainDataset(Corpus(tmp_path / "copy"), ObjectiveSettings(max_length=32))
     with pytest.raises(InputError, match="damaged"):
         dataset.draw(np.arange(len(dataset)))
+
+
+def test_each_token_of_a_long_word_is_a_word() -> None:
+    # [CLS] aa b*20 c [SEP] d e*17 [SEP]
+    starts, ends = np.array([1, 3, 23, 25, 26]), np.array([3, 23, 24, 26, 43])
+    segment_ends = np.array([3, 3, 3, 5, 5])
+    words = split_long_words(starts, ends, segment_ends)
+    expected = [(1, 3, 22)] + [(n, n + 1, 22) for n in range(3, 24)] + [(n, n + 1, 40) for n in range(25, 43)]
+    assert list(zip(*(array.tolist() for array in words), strict=True)) == expected
+    short = starts, np.minimum(ends, starts + 16), segment_ends
+    assert all(a is b for a, b in zip(split_long_words(*short), short, strict=True))
+
+
+def test_text_without_spaces_has_targets(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    text = "\n\n".join("".join(rng.choices("ACGT", k=3000)) for _ in range(20))
+    (tmp_path / "dna.txt").write_text(text)
+    settings = TokenizerSettings(vocab_size=300, allow_smaller=True)
+    tokenizer, folder = tmp_path / "tokenizer", tmp_path / "corpus"
+    build_tokenizer([str(tmp_path / "dna.txt")], tokenizer, settings)
+    build_corpus([str(tmp_path / "dna.txt")], tokenizer, folder, CorpusSettings(workers=1))
+    objective = ObjectiveSettings(max_length=64)
+    dataset = PretrainDataset(Corpus(folder), objective)
+    for sample in dataset.draw(np.arange(len(dataset))):
+        assert len(sample.labels) == prediction_count(len(sample.tokens), objective)
+
+
+def test_the_frequencies_of_a_large_corpus_are_of_all_its_parts(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shard,) = corpus.shards("train")
+    monkeypatch.setattr(unigram_baseline, "_BLOCK_TOKENS", 100)
+    every_token = TokenFrequencies.from_corpus(corpus).counts
+    assert every_token.sum() == len(shard.tokens)
+    monkeypatch.setattr(unigram_baseline, "_MAX_COUNTED_TOKENS", len(shard.tokens) // 3)
+    some_tokens = TokenFrequencies.from_corpus(corpus).counts
+    blocks = [shard.tokens[start : start + 100] for start in range(0, len(shard.tokens), 400)]
+    assert np.array_equal(some_tokens, np.bincount(np.concatenate(blocks), minlength=len(some_tokens)))
 
 
 def _drawn_documents(corpus: Corpus, fraction: float, epochs: int = 3) -> set[int]:

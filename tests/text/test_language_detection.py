@@ -169,6 +169,14 @@ def test_the_sample_is_bounded_and_the_same_each_time(tmp_path: Path) -> None:
     assert len(set(passages)) > 0.9 * NUM_PASSAGES
 
 
+def test_the_sample_of_many_compressed_files_does_not_end_with_the_first(tmp_path: Path) -> None:
+    for number in range(40):
+        language = "en" if number < 20 else "de"
+        (tmp_path / f"{number:02}.txt.gz").write_bytes(gzip.compress((prose(language) * 20).encode()))
+    detected = detect_source_language(find_sources([str(tmp_path)]), ReadingSettings())
+    assert 0.2 < detected.shares["de"] < 0.8
+
+
 @pytest.mark.parametrize("form", ["txt.gz", "jsonl", "jsonl.gz", "parquet"])
 def test_the_language_of_every_format_is_found(form: str, tmp_path: Path) -> None:
     file = tmp_path / f"page.{form}"

@@ -1,5 +1,6 @@
 """Tests that chunks counted elsewhere give the same counts as text that is read here."""
 
+import gzip
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -87,3 +88,16 @@ def test_a_compressed_file_gives_an_equal_part(tmp_path: Path, text: Path) -> No
     settings = TokenizerSettings(layout="lines", on_error="skip", max_text_mb=4, language="en")
     alone, cluster = (count(tmp_path, settings, on_cluster=on_cluster) for on_cluster in (False, True))
     assert cluster == alone
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_a_large_compressed_file_beside_small_ones_fills_the_sample(tmp_path: Path, on_cluster: bool) -> None:
+    rng = random.Random(1)
+    for number in range(20):
+        (tmp_path / f"small-{number}.txt.gz").write_bytes(gzip.compress(b"small words here\n"))
+    large = "\n".join(" ".join(f"w{rng.randrange(5000)}" for _ in range(12)) for _ in range(90_000))
+    (tmp_path / "large.txt.gz").write_bytes(gzip.compress(large.encode(), 1))
+    settings = TokenizerSettings(layout="lines", max_text_mb=4, language="en")
+    counts = dict(count(tmp_path, settings, on_cluster=on_cluster)[0])
+    size = sum(count * len(word) for word, count in counts.items())
+    assert 0.7 * (4 << 20) < size <= 4 << 20  # spaces are not counted

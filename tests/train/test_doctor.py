@@ -54,6 +54,15 @@ def test_only_a_lasting_loss_spike_causes_a_rollback() -> None:
 CEILING = 6.0  # of a model that has learned next to nothing
 
 
+@pytest.mark.parametrize("was_below", [True, False])
+def test_a_changed_objective_keeps_a_ceiling_that_was_reached(was_below: bool) -> None:
+    doctor = Doctor()
+    run_healthy_steps(doctor, 100, loss=4.0 if was_below else 7.0)
+    doctor.change_objective(CEILING)
+    verdicts = [doctor.check_step(101 + n, 7.5, 5.0, CEILING) for n in range(40)]
+    assert ("rollback" in verdicts) == was_below
+
+
 def test_divergence_in_the_first_steps_causes_a_rollback() -> None:
     doctor = Doctor()
     assert doctor.check_step(1, 5.9, 1.0, CEILING) == "ok"
@@ -132,5 +141,5 @@ def test_every_rollback_halves_the_learning_rate() -> None:
 def test_reset_accepts_a_new_loss_level() -> None:
     doctor = Doctor()
     run_healthy_steps(doctor, 200, loss=5.0)
-    doctor.reset_averages()
+    doctor.change_objective(math.inf)
     run_healthy_steps(doctor, 200, start=201, loss=8.0)

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
-from albertine.errors import InputError
+from albertine.errors import AlbertineError, InputError
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
 from albertine.processes import block_signals
@@ -161,7 +161,7 @@ class BatchLoader:
                 pending_positions.append(next_position)
                 yield indices, step_samples
 
-        loader: DataLoader[Batch] = DataLoader(
+        loader: DataLoader[Batch | AlbertineError] = DataLoader(
             _BatchDataset(self._dataset),
             batch_size=None,
             sampler=batch_indices(),
@@ -172,6 +172,8 @@ class BatchLoader:
         with block_signals(signal.SIGINT, signal.SIGTERM):  # workers inherit this: Ctrl-C must not kill them
             batches = iter(loader)
         for batch in batches:
+            if isinstance(batch, AlbertineError):
+                raise batch
             # Workers let the sampler run ahead. Batches come in its order: this one has the oldest position.
             self.position = pending_positions.popleft()
             yield batch
@@ -241,15 +243,21 @@ class BatchLoader:
         return np.compress(ranks == self._rank, indices)
 
 
-class _BatchDataset(Dataset[Batch]):
-    """Returns the batch of given sample indices, in the main process or in a worker."""
+class _BatchDataset(Dataset[Batch | AlbertineError]):
+    """Returns the batch of given sample indices, in the main process or in a worker.
+
+    It returns errors as well, because one that a worker raises arrives with a traceback as its text.
+    """
 
     def __init__(self, dataset: PretrainDataset):
         self._dataset = dataset
 
-    def __getitem__(self, request: tuple[NDArray[np.int64], int]) -> Batch:
+    def __getitem__(self, request: tuple[NDArray[np.int64], int]) -> Batch | AlbertineError:
         indices, step_samples = request
-        return collate(self._dataset.draw(indices), step_samples)
+        try:
+            return collate(self._dataset.draw(indices), step_samples)
+        except AlbertineError as error:
+            return error
 
 
 def collate(samples: list[PretrainSample], step_samples: int) -> Batch:

@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import CorpusSplit
-from albertine.corpus.masking import choose_masked_positions, mask_tokens, prediction_count
+from albertine.corpus.masking import (
+    choose_masked_positions,
+    mask_tokens,
+    prediction_count,
+    split_long_words,
+)
 from albertine.corpus.segment_pairs import Segment, SegmentPair, draw_pair
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.corpus.windows import SampleWindows, WindowArrays
@@ -131,7 +136,7 @@ class PretrainDataset:
         tokens, segments = self._with_special_tokens(pair)
         self._corpus.check_token_ids(tokens)
         masked_positions = choose_masked_positions(
-            *_word_boundaries(pair),
+            *split_long_words(*_word_boundaries(pair)),
             prediction_count(len(tokens), self.objective),
             self.objective.max_ngram,
             rng,

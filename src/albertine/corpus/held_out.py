@@ -103,8 +103,13 @@ def _choose_documents(
         held_out[indices[high_bits < largest]] = True
         unsorted_keys.append(keys[high_bits == largest])
         unsorted_indices.append(indices[high_bits == largest])
-    smallest = np.argsort(np.concatenate(unsorted_keys), kind="stable")[:remaining]
-    held_out[np.concatenate(unsorted_indices)[smallest]] = True
+    keys, indices = np.concatenate(unsorted_keys), np.concatenate(unsorted_indices)
+    smallest = np.argsort(keys, kind="stable")[:remaining]
+    held_out[indices[smallest]] = True
+    if remaining:  # a copy of a document that is held out is held out, too, unless all text would be
+        with_copies = held_out.copy()
+        with_copies[indices[keys == keys[smallest[-1]]]] = True
+        return with_copies if with_copies.sum() < total else held_out
     return held_out
 
 
@@ -140,6 +145,9 @@ def _choose_passages(
     bits = random_bits(settings.seed, Stream.HELD_OUT_PASSAGES, fingerprints[:, 0], fingerprints[:, 1])
     starts = integers(bits, lengths - sizes - 2 * _MAX_SHIFT + 1)
     count = max(2, int(np.searchsorted(sizes.cumsum(), settings.held_out * total)) + 1)
+    # The copies of a document are beside it, and give the same passage.
+    while 0 < count < len(documents) and (fingerprints[count] == fingerprints[count - 1]).all():
+        count += 1
     passages = zip(starts[:count].tolist(), sizes[:count].tolist(), strict=True)
     return dict(zip(documents[:count].tolist(), passages, strict=True))
 

@@ -2,8 +2,10 @@
 
 N-grams of 1 to `max_ngram` whole words are chosen at random positions without overlap until
 the prediction budget is used; n words have probability proportional to 1/n. An n-gram that
-exceeds the budget is shortened or dropped. Of the chosen tokens 80% become [MASK], 10% stay
-unchanged, and 10% become a random ordinary token, each drawn independently.
+exceeds the budget is shortened or dropped. What has more than `MAX_WORD_TOKENS` tokens between
+spaces is no word, but text of a script without spaces: each of its tokens counts as a word.
+Of the chosen tokens 80% become [MASK], 10% stay unchanged, and 10% become a random ordinary
+token, each drawn independently.
 
 In the reference code an n-gram may cross from one segment into the other, and a random token
 may be a special one. Here neither happens; the paper leaves both open.
@@ -17,6 +19,8 @@ from numpy.typing import NDArray
 
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.randomness import RandomStream, integers, uniform
+
+MAX_WORD_TOKENS = 16
 
 
 def prediction_count(length: int, objective: ObjectiveSettings) -> int:
@@ -71,6 +75,25 @@ def choose_masked_positions(
                 is_chosen[word : word + length] = b"\1" * length
                 positions += range(start, end)
     return np.sort(np.array(positions, np.int64))
+
+
+def split_long_words(
+    starts: NDArray[np.int64], ends: NDArray[np.int64], segment_ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return word boundaries in which each token of a long word is a word.
+
+    Arguments and results are those that `choose_masked_positions` takes.
+    """
+    lengths = ends - starts
+    if not len(lengths) or lengths.max() <= MAX_WORD_TOKENS:
+        return starts, ends, segment_ends
+    is_long = lengths > MAX_WORD_TOKENS
+    num_parts = np.where(is_long, lengths, 1)
+    first_parts = np.concatenate([[0], np.cumsum(num_parts)])
+    words = np.repeat(np.arange(len(starts)), num_parts)
+    part_starts = starts[words] + np.arange(len(words)) - first_parts[words]
+    part_ends = np.where(is_long[words], part_starts + 1, ends[words])
+    return part_starts, part_ends, first_parts[segment_ends[words]]
 
 
 @cache

@@ -17,24 +17,28 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 
 _MAX_COUNTED_TOKENS = 50_000_000
+_BLOCK_TOKENS = 1 << 16
 _BASELINE_SAMPLES = 512
 
 
 @dataclass(frozen=True)
 class TokenFrequencies:
-    """Counts of the first 50 million tokens of the training split, `[vocabulary]`."""
+    """Counts of the tokens of the training split, at most of some 50 million of them, `[vocabulary]`."""
 
     counts: NDArray[np.int64]
 
     @classmethod
     def from_corpus(cls, corpus: Corpus) -> "TokenFrequencies":
-        """Count the tokens of a corpus, shard by shard."""
+        """Count the tokens of a corpus; of a large one, those of blocks at equal distances."""
         counts = np.zeros(len(corpus.tokenizer), np.int64)
-        remaining = _MAX_COUNTED_TOKENS
-        for shard in corpus.shards("train"):
-            corpus.check_token_ids(shard.tokens[:remaining])
-            counts += np.bincount(shard.tokens[:remaining], minlength=len(counts))
-            remaining -= min(remaining, len(shard.tokens))
+        shards = corpus.shards("train")
+        total = sum(len(shard.tokens) for shard in shards)
+        distance = _BLOCK_TOKENS * max(1, -(-total // _MAX_COUNTED_TOKENS))
+        for shard in shards:
+            for start in range(0, len(shard.tokens), distance):
+                tokens = shard.tokens[start : start + _BLOCK_TOKENS]
+                corpus.check_token_ids(tokens)
+                counts += np.bincount(tokens, minlength=len(counts))
         return cls(counts)
 
     def frequency(self, token_id: int) -> float:

@@ -35,7 +35,7 @@ def sample_passages(sources: Sequence[Source], reading: ReadingSettings, seed: i
     counts = Counter(rng.choices(range(len(chunks)), sizes, k=NUM_PASSAGES))
     passages: list[str] = []
     num_read = num_whole_chunks = 0
-    for index in sorted(counts):
+    for index in rng.sample(sorted(counts), len(counts)):  # the limits end it at chunks from anywhere
         chunk, wanted = chunks[index], min(counts[index], -(-sizes[index] // PASSAGE_LENGTH))
         if chunk.source.format == "text" and chunk.source.has_byte_ranges:
             passages += (_plain_passage(chunk, rng) for _ in range(wanted))

@@ -1,4 +1,4 @@
-"""Counts the words of all text, or of a random sample of bounded size, in this process or on a cluster.
+"""Counts the words of all text, or of a sample of bounded size, in this process or on a cluster.
 
 Both give the same counts: a cluster counts chunks of text, and this process adds them in order. It counts
 those chunks itself in which the sample ends, or words become too many.
@@ -16,9 +16,10 @@ from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.text.documents import ReadErrors, read_documents
 from albertine.text.settings import TokenizerSettings
-from albertine.text.sources import Source, SourceChunk, source_chunks
+from albertine.text.sources import CHUNK_BYTES, Source, SourceChunk, source_chunks
 
 _MAX_WORDS = 2_000_000  # distinct words that are counted at a time
+_TEXT_PER_COMPRESSED_BYTE = 3  # roughly, of natural language
 
 
 class WordCounter:
@@ -59,19 +60,19 @@ def _without_rare_words(counts: Counter[str]) -> Counter[str]:
 
 @dataclass(frozen=True)
 class TextSample:
-    """All text, or a random sample of it.
+    """All text, or a sample of it: random chunks, and of compressed text the beginnings.
 
     Attributes:
         chunks: the chunks in the order in which they are read, until the sample is full.
+        chunk_limits: bytes that each chunk gives at most, up to the end of a document.
         limit: bytes of the sample.
-        chunk_limit: bytes that a chunk gives at most, up to the end of a document.
         total: bytes that are read; None if they are not known before.
         max_text_mb: the limit in megabytes, for messages.
     """
 
     chunks: Sequence[SourceChunk]
+    chunk_limits: Sequence[int]
     limit: int
-    chunk_limit: int
     total: int | None
     max_text_mb: int
 
@@ -81,7 +82,11 @@ class TextSample:
 
     def report_end(self) -> None:
         """Print that the sample is full."""
-        progress.print_message(f"training on a random sample of {self.max_text_mb} MB of the text")
+        has_whole_chunks = all(chunk.source.has_byte_ranges for chunk in self.chunks)
+        sample = (
+            "a random sample" if has_whole_chunks else "a sample, with the beginnings of compressed files,"
+        )
+        progress.print_message(f"training on {sample} of {self.max_text_mb} MB of the text")
 
 
 def plan_sample(sources: Sequence[Source], settings: TokenizerSettings) -> TextSample:
@@ -91,10 +96,26 @@ def plan_sample(sources: Sequence[Source], settings: TokenizerSettings) -> TextS
     limit, has_compressed = settings.max_text_mb << 20, len(range_sizes) < len(chunks)
     if sum(range_sizes) > limit or has_compressed:
         random.Random(settings.seed).shuffle(chunks)
-    # The size of compressed text is unknown before it is read, so no chunk gives more than an equal part.
-    chunk_limit = max(1 << 20, limit // len(chunks)) if has_compressed else limit
+    # The size of compressed text is unknown before it is read, so a chunk gives its share at most.
+    chunk_limits = _shares(chunks, limit) if has_compressed else [limit] * len(chunks)
     total = None if has_compressed else min(sum(range_sizes), limit)
-    return TextSample(chunks, limit, chunk_limit, total, settings.max_text_mb)
+    return TextSample(chunks, chunk_limits, limit, total, settings.max_text_mb)
+
+
+def _shares(chunks: Sequence[SourceChunk], limit: int) -> list[int]:
+    """Divide bytes among chunks, by the size that their text probably has; each gets a megabyte at least."""
+    num_chunks = Counter(chunk.source for chunk in chunks)
+
+    def probable_size(source: Source) -> float:
+        if source.has_byte_ranges:
+            return source.size
+        return _TEXT_PER_COMPRESSED_BYTE * source.size or CHUNK_BYTES * num_chunks[source]
+
+    per_byte = limit / max(1, sum(map(probable_size, num_chunks)))
+    return [
+        max(1 << 20, int(per_byte * probable_size(chunk.source) / num_chunks[chunk.source]))
+        for chunk in chunks
+    ]
 
 
 def sample_documents(
@@ -103,9 +124,9 @@ def sample_documents(
     """Yield the documents of a sample; show the progress."""
     remaining = sample.limit
     with progress.progress_counter("Reading text", total=sample.total, unit="bytes") as advance:
-        for chunk in sample.chunks:
+        for chunk, chunk_limit in zip(sample.chunks, sample.chunk_limits, strict=True):
             size = 0
-            max_bytes = min(remaining, sample.chunk_limit)
+            max_bytes = min(remaining, chunk_limit)
             for document, size in _documents_and_sizes(chunk, settings, errors, max_bytes):  # noqa: B007
                 yield document
             remaining -= size
@@ -148,8 +169,9 @@ class _ChunkCounts:
     failure: InputError | None
 
 
-def _count_chunk(settings: TokenizerSettings, chunk_limit: int, chunk: SourceChunk) -> _ChunkCounts:
-    """Return the counts of a chunk, in a worker."""
+def _count_chunk(settings: TokenizerSettings, chunk_and_limit: tuple[SourceChunk, int]) -> _ChunkCounts:
+    """Return the counts of a chunk up to a limit, in a worker."""
+    chunk, chunk_limit = chunk_and_limit
     counts: Counter[str] = Counter()
     errors = ReadErrors(skip=settings.on_error == "skip")
     size, failure = 0, None
@@ -168,20 +190,20 @@ def count_on_cluster(
     """Return the counts of the words of a sample; see `WordCounter`."""
     counter, remaining = WordCounter(), sample.limit
     parts = executor.run(
-        partial(_count_chunk, settings, sample.chunk_limit),
-        sample.chunks,
+        partial(_count_chunk, settings),
+        list(zip(sample.chunks, sample.chunk_limits, strict=True)),
         in_order=True,
         advice="use less text with --max-text-mb",
     )
     with progress.progress_counter("Reading text", total=sample.total, unit="bytes") as advance:
-        for chunk, part in parts:
+        for (chunk, chunk_limit), part in parts:
             size = part.size
             if size < remaining and part.failure is not None:
                 raise part.failure
             if size < remaining and counter.add_counts(part.counts):
                 errors.add(part.errors)
             else:
-                max_bytes = min(remaining, sample.chunk_limit)
+                max_bytes = min(remaining, chunk_limit)
                 for document, size in _documents_and_sizes(chunk, settings, errors, max_bytes):  # noqa: B007
                     counter.add(document)
             remaining -= size

@@ -124,10 +124,19 @@ class Doctor:
     def record_rollback(self) -> None:
         """Count a rollback and start new averages."""
         self.rollbacks += 1
-        self.reset_averages()
+        self._reset_averages()
 
-    def reset_averages(self) -> None:
-        """Start new averages and counts, because later losses are not comparable with earlier ones."""
+    def change_objective(self, ceiling: float) -> None:
+        """Start new averages, because later losses are not comparable with earlier ones.
+
+        A loss that has been below the ceiling, `Trainable.loss_ceiling`, must stay below it.
+        """
+        lowest = self.lowest_recent_loss
+        self._reset_averages()
+        if lowest is not None and lowest < ceiling:
+            self.lowest_recent_loss = lowest
+
+    def _reset_averages(self) -> None:
         self.average_loss, self.average_deviation, self.averaged_steps = 0.0, 0.0, 0
         self.recent_loss, self.recent_deviation, self.recent_steps = 0.0, 0.0, 0
         self.lowest_recent_loss, self.nonfinite_steps, self.high_loss_steps = None, 0, 0

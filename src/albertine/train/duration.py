@@ -16,7 +16,7 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.settings import Settings
 from albertine.train.distributed import Distributed
-from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
+from albertine.train.run_folder import SETTINGS_FILE, has_checkpoints, read_run_settings
 from albertine.train.settings import TrainerSettings
 from albertine.train.trainer import Trainer
 
@@ -44,11 +44,11 @@ def check_has_steps(train: TrainerSettings) -> None:
 
 
 def stored_number(run: Path, key: str, settings_type: type[Settings] | None = None) -> int | None:
-    """Return "steps" or another number of the table `train` of a run that has begun; None if it has not.
+    """Return "steps" or another number of the table `train` of a run; None if it has no checkpoint.
 
     Raise `InputError` if the number is missing, or the run is not one of `settings_type`.
     """
-    if not (run / SETTINGS_FILE).exists():
+    if not has_checkpoints(run):  # a start that failed does not fix the length
         return None
     train = read_run_settings(run, settings_type).values.get("train")
     number = train.get(key) if isinstance(train, Mapping) else None

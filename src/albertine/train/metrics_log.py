@@ -9,8 +9,9 @@ import errno
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,7 +95,8 @@ class MetricsLog:
 def read_metrics(folder: Path) -> list[MetricsLine]:
     """Return the lines of a run, without an incomplete last one."""
     check_regular_file(folder / METRICS_FILE)
-    return _parsed_lines((folder / METRICS_FILE).read_bytes())
+    with (folder / METRICS_FILE).open("rb") as file:
+        return list(_parsed_lines(file))
 
 
 def read_last_metrics(folder: Path) -> list[MetricsLine]:
@@ -102,17 +104,17 @@ def read_last_metrics(folder: Path) -> list[MetricsLine]:
     check_regular_file(folder / METRICS_FILE)
     with (folder / METRICS_FILE).open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        return _parsed_lines(file.read())
+        return list(_parsed_lines(file))
 
 
-def _parsed_lines(block: bytes) -> list[MetricsLine]:
-    lines = []
-    for line in block.splitlines():
+def _parsed_lines(file: Iterable[bytes]) -> Iterator[MetricsLine]:
+    for content in file:
         try:
-            lines.append(json.loads(line))
+            line = json.loads(content)
         except (ValueError, RecursionError):
             continue
-    return [line for line in lines if isinstance(line, dict) and _has_valid_types(line)]
+        if isinstance(line, dict) and _has_valid_types(line):
+            yield line
 
 
 def _has_valid_types(line: dict[str, Any]) -> bool:
@@ -155,14 +157,20 @@ def held_out_scores(line: MetricsLine) -> dict[str, float]:
 
 
 def _truncate_file(file: Path, last_step: int) -> None:
-    """Remove the lines of later steps from a file."""
+    """Remove the lines of later steps from a file, which may be larger than the memory."""
     if not file.exists():
         return
-    kept = [line for line in read_metrics(file.parent) if line["step"] <= last_step]
-    text = "".join(json.dumps(line) + "\n" for line in kept)
-    if text.encode() != file.read_bytes():
-        with atomic_file(file) as partial:
-            partial.write_text(text, encoding="utf-8")
+    check_regular_file(file)
+    with file.open("rb") as lines, file.open("rb") as same_lines:
+        kept = _lines_up_to(last_step, lines)
+        if all(content == before for content, before in zip_longest(kept, same_lines)):
+            return
+    with file.open("rb") as lines, atomic_file(file) as partial, partial.open("wb") as new_file:
+        new_file.writelines(_lines_up_to(last_step, lines))
+
+
+def _lines_up_to(last_step: int, file: Iterable[bytes]) -> Iterator[bytes]:
+    return (json.dumps(line).encode() + b"\n" for line in _parsed_lines(file) if line["step"] <= last_step)
 
 
 def _json_value(value: Any) -> Any:

@@ -225,7 +225,7 @@ class Trainer:
     def _next_batch(self) -> StepBatch:
         """Return this process's part of the next batch."""
         if self._trainable.objective_changes(self.state.step):  # earlier losses are not comparable
-            self.state.doctor.reset_averages()
+            self.state.doctor.change_objective(self._trainable.loss_ceiling)
             self.state.best = None
         batch = self._trainable.next_batch(self.state.step)
         if self._gradients.is_sharded:
