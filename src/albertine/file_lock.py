@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from albertine.errors import InputError
+from albertine.errors import InputError, WorkError
 
 _POLL_SECONDS = 0.1
 
@@ -30,6 +30,10 @@ def file_lock(file: Path, busy_message: str, wait_seconds: float = 0) -> Iterato
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise InputError(busy_message) from None
+            except OSError as error:
+                raise WorkError(
+                    f"{file}: cannot be locked ({error.strerror}); use a folder on a file system with locks"
+                ) from None
             time.sleep(_POLL_SECONDS)
         # A worker inherits the lock with the open file, and must not keep it if it outlives this process.
         os.register_at_fork(after_in_child=opened.close)

@@ -56,6 +56,8 @@ def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule |
     if has_sentence_modules(folder):
         return _served_sentence_model(name, folder, options, exit_rule)
     model = load_checkpoint(folder)
+    if model.missing_parameters:  # an encoder without a head
+        return _served_sentence_model(name, folder, options, exit_rule)
     if has_masked_head(model):
         _refuse_exits(source, exit_rule)
         pipeline = make_fill_mask_pipeline(folder, model, options.with_fp32_default())
@@ -108,7 +110,7 @@ def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> Se
 def _served_sentence_model(
     name: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
 ) -> ServedModel:
-    """Return a model in a folder of sentence-transformers, which only has vectors."""
+    """Return an encoder without a head, such as one of sentence-transformers, which only has vectors."""
     if options.engine not in (None, "auto", "torch"):
         raise InputError(
             f"{name}: its vectors come from torch; albertine export --task embed writes it for "

@@ -25,7 +25,7 @@ from albertine.export.web_page import write_page
 from albertine.export.web_tokenizer import check_web_tokenizer, find_node
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, write_config
-from albertine.interop.load import has_masked_head, load_checkpoint
+from albertine.interop.load import check_has_head, has_masked_head, load_checkpoint
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
@@ -52,6 +52,7 @@ def export(
     check_export(out, settings, force=force)
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
+    check_has_head(model, source)
     check_convertible(model, str(source))
     if settings.in_steps:
         _check_steps(model, source, settings)

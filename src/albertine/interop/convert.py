@@ -14,7 +14,9 @@ from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import TASK_CARD_FILE, checkpoint_writer, load_folder
 from albertine.interop.layer_sharing import SharedModel, share_layers
 from albertine.interop.load import load_checkpoint
+from albertine.interop.sentence_transformers_folder import has_sentence_modules, read_sentence_modules
 from albertine.interop.verify_tokenizer import verify_tokenizer
+from albertine.interop.write_sentence_modules import write_sentence_modules
 from albertine.model.model import Model
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.strip import Strip
@@ -36,14 +38,20 @@ def convert_checkpoint(source: str, destination: Path, *, rank: int | None = Non
     """
     check_output_folder(destination)
     folder = locate_checkpoint(source)
+    modules = read_sentence_modules(folder) if has_sentence_modules(folder) else None
+    if modules is not None:
+        folder = modules.model_folder
     model = load_checkpoint(folder).eval()
+    without = model.missing_parameters
     original_settings, sharing = model.settings, None
     if rank is not None:
         sharing = share_layers(model, rank)
         model = sharing.model
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
     with output_folder(destination) as local, atomic_folder(local) as copy:
-        checkpoint_writer(model, tokenizer=tokenizer)(copy)
+        checkpoint_writer(model, tokenizer=tokenizer, without=without)(copy)
+        if modules is not None:
+            write_sentence_modules(copy, modules, model.settings)
         if (folder / TASK_CARD_FILE).is_file():  # of a fine-tuned model
             shutil.copyfile(folder / TASK_CARD_FILE, copy / TASK_CARD_FILE)
         verify_copy(model, load_folder(copy).eval(), copy)

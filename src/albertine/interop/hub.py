@@ -25,7 +25,8 @@ _SMALL_FILES = ["model.safetensors.index.json", ANSWERABLE_FILE]
 # Of sentence-transformers: its modules, most with a folder of their own.
 _SMALL_FILES += ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
 _SMALL_FILES += ["[0-9]_*/config.json"]
-_WEIGHT_FILES = ["model*.safetensors", CO_MATCHING_FILE, MATCHING_FILE, EXITS_FILE]
+_SAFETENSORS_FILES = ["model.safetensors", "model.safetensors.index.json"]
+_WEIGHT_FILES = ["model.safetensors", "model-*-of-*.safetensors", CO_MATCHING_FILE, MATCHING_FILE, EXITS_FILE]
 _WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
 
 _GOOGLE_FILES = ["*_config.json", "*.ckpt*", "*.model", "*.vocab"]
@@ -157,7 +158,7 @@ def _download(name: str, revision: str | None, *, weights: bool, exports: _Expor
             _download_export(name, folder)
         elif weights:
             download(commit, *_SMALL_FILES, *_WEIGHT_FILES)
-            if not any(folder.glob("model*.safetensors")):
+            if not any((folder / name).exists() for name in _SAFETENSORS_FILES):
                 download(commit, "pytorch_model.bin")
         else:
             download(commit, *_SMALL_FILES)

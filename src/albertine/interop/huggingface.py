@@ -7,7 +7,7 @@ with a co-matching head lacks the head of `transformers`, which is then new.
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,8 @@ def build_model(
         progress.print_message(
             f"{config_file.parent}: head {head_settings.kind} is newly initialized ({layers})"
         )
+    if head is None and own_head is None:
+        model.missing_parameters = tuple(newly_initialized)
     if own_head is not None:
         model.label_names = label_names_from_config(config, head_settings)
     return model.eval()
@@ -265,6 +267,7 @@ def checkpoint_writer(
     tokenizer: Tokenizer | None = None,
     depth: int | None = None,
     parameters: Mapping[str, Tensor] | None = None,
+    without: Collection[str] = (),
 ) -> Callable[[Path], None]:
     """Copy a model to the CPU and return a function that writes the copy into a folder.
 
@@ -273,10 +276,13 @@ def checkpoint_writer(
         tokenizer: tokenizer to write beside the model.
         depth: number of layers in the config, if it differs from that of the model.
         parameters: full parameters by name, for a model whose own parameters are sharded over ranks.
+        without: names of parameters to leave out; the config is then that of an encoder without a head.
     """
     settings = replace(model.settings, layers=depth or model.settings.layers)
     config = transformers_config(settings, model.head_settings, model.label_names)
-    tensors = transformers_tensors(model, parameters)
+    if without:
+        config = _encoder_config(settings)
+    tensors = transformers_tensors(model, parameters, without)
     own_files = _own_files(model, parameters)
 
     def write(folder: Path) -> None:
@@ -298,10 +304,14 @@ def write_config(model: Model, folder: Path, tokenizer: Tokenizer | None = None)
 
 def write_encoder_config(model: ModelSettings, folder: Path, tokenizer: Tokenizer) -> None:
     """Write the config of an encoder without a head, and its tokenizer, into a folder."""
+    _write_config(_encoder_config(model), folder, tokenizer, model.max_length)
+
+
+def _encoder_config(model: ModelSettings) -> dict[str, Any]:
     config = transformers_config(model, HeadSettings())
     config["architectures"] = [f"{config['model_type'].capitalize()}Model"]
     del config["albertine"]["head"]
-    _write_config(config, folder, tokenizer, model.max_length)
+    return config
 
 
 def _write_config(
@@ -325,18 +335,21 @@ def _write_max_length(file: Path, max_length: int) -> None:
         )
 
 
-def transformers_tensors(model: Model, parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+def transformers_tensors(
+    model: Model, parameters: Mapping[str, Tensor] | None = None, without: Collection[str] = ()
+) -> dict[str, Tensor]:
     """Return the tensors of a model, by their names in `transformers`, copied to the CPU.
 
     Args:
         model: the model.
         parameters: values to use in place of the model's own, by parameter name.
+        without: names of parameters to leave out.
     """
     parameters = _detached_parameters(model) if parameters is None else parameters
     family = checkpoint_family(model.settings)
     tensors: dict[str, Tensor] = {}
     for mapping in parameter_mappings(model.settings, model.head_settings, family):
-        for copy in () if mapping.file else mapping.copies:
+        for copy in () if mapping.file or mapping.name in without else mapping.copies:
             parts = parameters[mapping.name].chunk(len(copy))
             tensors |= {name: part.cpu().clone().contiguous() for name, part in zip(copy, parts, strict=True)}
     if family == "albert" and not model.settings.has_projection:

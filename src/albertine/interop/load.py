@@ -83,7 +83,16 @@ def load_encoder(folder: Path) -> Model:
 
 def has_masked_head(model: Model) -> bool:
     """Return whether a model has a masked-LM head, and so can fill masks."""
-    return model.head_settings.kind in ("pretrain", "mlm")
+    return model.head_settings.kind in ("pretrain", "mlm") and not model.missing_parameters
+
+
+def check_has_head(model: Model, source: str | Path) -> None:
+    """Raise `InputError` if the checkpoint of a model is that of an encoder without a head."""
+    if model.missing_parameters:
+        raise InputError(
+            f"{source}: an encoder without a head, which predicts nothing; albertine embed gives its "
+            "vectors, and pretrain --init-from and finetune train it with a new head"
+        )
 
 
 def load_masked_lm(folder: Path, source: str | Path) -> Model:
@@ -94,6 +103,7 @@ def load_masked_lm(folder: Path, source: str | Path) -> Model:
         source: name of the model, for the error message.
     """
     model = load_checkpoint(folder)
+    check_has_head(model, source)
     if not has_masked_head(model):
         kind = model.head_settings.kind
         raise InputError(f"{source}: its head is {kind}; only a pre-trained model predicts masked tokens")

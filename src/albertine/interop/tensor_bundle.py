@@ -28,7 +28,8 @@ _MAX_NAME_BYTES = 1_000
 _MAGIC = 0xDB4775248B80FB57
 _TRAILER_BYTES = 5  # after each block: one byte for the compression, four for the checksum
 # TensorFlow's data types of weights and counters.
-_TYPES: Mapping[int, str] = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
+_TYPES: Mapping[int, str] = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "<u2", 19: "<f2"}
+_BFLOAT16 = 14  # numpy has no such type; its bits are read as those of an integer
 
 
 @dataclass
@@ -94,9 +95,10 @@ def _read_tensor(name: str, entry: _BundleEntry, index: Path, files: list[Path])
         raise InputError(f"{file}: {error.strerror}; the index refers to this file") from None
     if len(content) != count * dtype.itemsize or masked_crc32c(content) != entry.checksum:
         raise InputError(f"{file}: the bytes of tensor {display_long(name)} are damaged; get the file again")
-    return torch.from_numpy(
+    values = torch.from_numpy(
         np.frombuffer(content, dtype).reshape(entry.shape).astype(dtype.newbyteorder("="), copy=True)
     )
+    return values.view(torch.bfloat16) if entry.dtype == _BFLOAT16 else values
 
 
 # The sorted string table

@@ -53,6 +53,9 @@ _ALBERT_KEYS = (
     ("hidden_dropout_prob", "dropout", 0),
     ("attention_probs_dropout_prob", "attention_dropout", 0),
 )
+# What keys of `transformers` may change without making other layers.
+_CHANGEABLE_SETTINGS = {"vocab_size", "max_length", "segments", "activation", "norm_epsilon"}
+_CHANGEABLE_SETTINGS |= {"dropout", "attention_dropout"}
 # Of a model that departs from published ALBERT; `transformers` runs it with the modelling file in its folder.
 _ALBERTINE: Literal["albertine"] = "albertine"
 _ALBERTINE_KEYS = (
@@ -141,15 +144,21 @@ def model_settings_from_config(config: Mapping[str, Any], source: str) -> ModelS
 def saved_model_settings(config: Mapping[str, Any], source: str) -> ModelSettings | None:
     """Return the model settings stored under "albertine"; None if they are missing or out of date.
 
-    They are out of date if they contradict the other keys: `transformers` does not update
-    "albertine" when it saves a changed model.
+    They are out of date if other keys describe another network: `transformers` does not update
+    "albertine" when it saves a changed model. Keys that leave the layers as they are replace the
+    stored settings, such as a rate of dropout or the size of the vocabulary.
     """
     saved = config.get("albertine")
     if not isinstance(saved, Mapping) or not isinstance(saved.get("model"), Mapping):
         return None
     model = build_settings(ModelSettings, SettingsSource(saved["model"], source))
     expected = model_settings_from_config(transformers_config(model, HeadSettings()), source)
-    return model if expected == model_settings_from_config(config, source) else None
+    found = model_settings_from_config(config, source)
+    names = [field.name for field in dataclasses.fields(ModelSettings)]
+    changed = {
+        name: getattr(found, name) for name in names if getattr(found, name) != getattr(expected, name)
+    }
+    return dataclasses.replace(model, **changed) if changed.keys() <= _CHANGEABLE_SETTINGS else None
 
 
 def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSettings | None:
@@ -180,7 +189,13 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
         and (saved.labels == labels or labels is None)
         and (saved.kind == "multi-label") == is_multi_label
     ):
-        return saved
+        configured = config.get(_dropout_key(family))
+        if configured is None or configured == saved.dropout:
+            return saved
+        changed = {**dataclasses.asdict(saved), "dropout": configured}
+        return build_settings(
+            HeadSettings, SettingsSource(changed, source, {"dropout": _dropout_key(family)})
+        )
     if is_multi_label:
         kind = "multi-label"
     elif kind == "classify" and label_count == 1:
@@ -205,10 +220,14 @@ def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
     """Return the dropout before the last layer, with the defaults of `transformers`."""
     if kind == "pretrain" and family == "bert":
         return 0.0
-    configured = config.get("classifier_dropout_prob" if family == "albert" else "classifier_dropout")
+    configured = config.get(_dropout_key(family))
     if configured is not None:
         return configured
     return 0.1 if family == "albert" else config.get("hidden_dropout_prob", 0.1)
+
+
+def _dropout_key(family: Family) -> str:
+    return "classifier_dropout_prob" if family == "albert" else "classifier_dropout"
 
 
 def _label_count(config: Mapping[str, Any], source: str) -> int | None:
@@ -265,7 +284,7 @@ def transformers_config(
         "hidden_act": "gelu_new" if model.activation == "gelu_tanh" else "gelu",
         "initializer_range": 0.02,
         "pad_token_id": 0,
-        "classifier_dropout_prob" if family == "albert" else "classifier_dropout": head.dropout,
+        _dropout_key(family): head.dropout,
     }
     if head.kind in (*_LABELED_KINDS, "regress"):
         names = label_names or _default_label_names(head.labels)

@@ -42,6 +42,8 @@ class Model(nn.Module):
         settings: settings of the encoder.
         head_settings: settings of the head.
         label_names: names of the labels in the order of their indices; empty if unknown.
+        missing_parameters: names of the head's parameters that the checkpoint of an encoder without a head
+            lacks, so that they are random; empty for other models.
         exit_heads: heads of all steps of depth but the last, if each step has its own; else empty.
         exit_unit: predicts after each step whether to stop; None without a learned exit.
     """
@@ -51,6 +53,7 @@ class Model(nn.Module):
         self.settings = settings
         self.head_settings = HeadSettings() if head is None else head
         self.label_names: tuple[str, ...] = ()
+        self.missing_parameters: tuple[str, ...] = ()
         if seed is not None:
             check_memory(settings, head)
         self.encoder = Encoder(settings)

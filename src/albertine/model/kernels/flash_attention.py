@@ -16,7 +16,10 @@ def flash_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
     """Return the attention of each sequence over itself: [rows, 3 * hidden] to [rows, hidden]."""
     from torch.nn.attention.varlen import varlen_attn  # imported only on CUDA
 
-    query, key, value = qkv.view(len(qkv), 3, heads, -1).unbind(1)
-    max_length = layout.length_groups[-1][1] if layout.length_groups else 0
+    hidden_size = qkv.shape[1] // 3
+    if not layout.length_groups:  # of a process that has no sequences for this micro-batch
+        return qkv[:, :hidden_size]
+    query, key, value = qkv.view(len(qkv), 3, heads, hidden_size // heads).unbind(1)
+    max_length = layout.length_groups[-1][1]
     context = varlen_attn(query, key, value, layout.offsets, layout.offsets, max_length, max_length)
-    return context.reshape(len(qkv), -1)  # type: ignore[union-attr]  # a tuple only if more outputs are requested
+    return context.reshape(len(qkv), hidden_size)  # type: ignore[union-attr]  # a tuple only if more outputs are requested
