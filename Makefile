@@ -31,7 +31,7 @@ demo: core
 	@$(BIN)/albertine demo
 
 test: dev
-	@$(BIN)/pytest -n auto --maxprocesses 4 --durations 10 -m "not slow"
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal --durations 10 -m "not slow"
 
 # Another quarter of the long tests for each commit.
 test-slow: dev

@@ -161,6 +161,12 @@ def skip_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute all runs of a study in this process, to count and to interrupt them, or to save starts."""
+    monkeypatch.setattr("albertine.study.execution.are_parallel", lambda _: False)
+
+
+@pytest.fixture
 def draw_curves() -> None:
     """Draw the curves of runs."""
 

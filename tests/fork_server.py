@@ -13,14 +13,20 @@ import socket
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import torch._dynamo
 import torch.distributed.fsdp
 
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.interruptions import InterruptHandler
+from albertine.pretrain import curve_plot
+
+import_module("albertine.pretrain.run")  # once for all forks
+curve_plot._write_figure = lambda *_: None  # drawing takes longer than a run
 
 
 def run_child(arguments: list[str], rank: int, world_size: int, port: int, output: int) -> None:

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from statistics import fmean, stdev
 
 _QUANTILE = 0.975  # of a two-sided interval of 95%
@@ -78,6 +79,7 @@ def seeds_to_detect(
     return at_least + bisect_left(range(at_least, MAX_SEEDS + 1), True, key=is_enough)
 
 
+@cache
 def student_quantile(probability: float, degrees: int) -> float:
     """Return a quantile above the median of Student's t distribution, by bisection."""
     low, high = 0.0, 1.0

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.campaign.hostile_input import trees
 from tests.campaign.hostile_input.every_value import value_keys, with_value
 from tests.campaign.hostile_input.trees import is_writable
 
@@ -18,8 +19,8 @@ def test_long_lists_are_changed_at_their_beginning() -> None:
     assert list(value_keys(list(range(1000)))) == [(index,) for index in range(6)]
 
 
-@pytest.mark.slow
-def test_a_tree_that_repeats_its_parts_is_not_written() -> None:
+def test_a_tree_that_repeats_its_parts_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "_MAX_WRITTEN_SIZE", 200_000)
     tree: list[object] = ["x"]
     for _ in range(12):
         tree = [tree] * 5

@@ -343,8 +343,8 @@ def test_a_world_has_the_bytes_of_a_local_one(
     bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for out in (str(tmp_path / "world"), f"{bucket}/world"):
-        command = f"world write {out} --stories 20 --train 10 --test 10 --workers 1 --json"
-        assert run_command(app, command.split()) == 0
+        sizes = "--stories 20 --extra 20 --other 20 --train 10 --dev 10 --test 10"
+        assert run_command(app, f"world write {out} {sizes} --workers 1 --json".split()) == 0
         assert json.loads(capsys.readouterr().out)["folder"] == out
     assert content(download_folder(f"{bucket}/world")) == content(tmp_path / "world")
     assert kept_files() == []

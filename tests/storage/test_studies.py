@@ -46,12 +46,6 @@ pretrain.train.steps = 3
 
 
 @pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute all runs in this process, to count and to interrupt them, or to save the start of others."""
-    monkeypatch.setattr("albertine.study.execution.are_parallel", lambda _: False)
-
-
-@pytest.fixture
 def claim(tmp_path: Path) -> Path:
     path = tmp_path / "order.toml"
     path.write_text(CLAIM)
@@ -76,6 +70,7 @@ def refuse(*_: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
 def test_another_machine_reads_the_results_and_computes_nothing(
     bucket: str,
     claim: Path,

@@ -380,11 +380,12 @@ def test_a_damaged_report_is_refused_before_the_training(
 
 @pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("part", range(4))
 def test_all_claims_run(part: int, tmp_path: Path) -> None:
     names = [claim.name for claim in claims_for(StudySettings(scale="smoke"))][part::4]
     words = ["study", *names, "--scale", "smoke", "--out", str(tmp_path / "studies"), "--quiet"]
-    assert run_command(app, words) == 0
+    assert run_command(app, [*words, "--seeds", "1"]) == 0
     reports = [json.loads(file.read_text()) for file in (tmp_path / "studies" / "claims").glob("*.json")]
     assert len(reports) == len(names) > 4
     for report in reports:
@@ -392,6 +393,7 @@ def test_all_claims_run(part: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
 def test_arms_that_start_from_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim = (
         CLAIM.replace('none = { objective.pair = "none" }', "shallow = { model.layers = 1 }")
@@ -452,6 +454,7 @@ def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
 def test_arms_may_differ_in_their_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim = CLAIM.replace('none = { objective.pair = "none" }', "none = {}").replace(
         'SOP = { objective.pair = "sop" }', "SOP = {}"

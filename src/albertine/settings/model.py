@@ -219,9 +219,12 @@ class HeadSettings(Settings):
 
     kind: HeadKind = setting("pretrain", "Task of the head.")
     labels: int = setting(
-        2, "Number of labels (classify, multi-label, token); 1 for regress and choice.", minimum=1
+        2,
+        "Number of labels (classify, multi-label, token); 1 for regress and choice.",
+        minimum=1,
+        maximum=1_000_000,
     )
-    options: int = setting(4, "Number of options per question (choice).", minimum=1)
+    options: int = setting(4, "Number of options per question (choice).", minimum=1, maximum=10_000)
     answerable: bool = setting(False, "Also predict whether the text has an answer (span).")
     dropout: float = setting(
         0.0, "Dropout probability before the last layer in training.", minimum=0.0, maximum=0.99

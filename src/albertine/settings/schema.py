@@ -11,6 +11,7 @@ import math
 import types
 from collections.abc import Iterable, Iterator
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -97,8 +98,13 @@ class Settings:
 
 def typed_fields(settings_class: type[Settings]) -> list[tuple[dataclasses.Field[Any], Any]]:
     """Return the fields of a settings class with their resolved types."""
-    hints = get_type_hints(settings_class)
+    hints = _resolved_types(settings_class)  # type: ignore[arg-type]  # a class has another __hash__
     return [(field, hints[field.name]) for field in dataclasses.fields(settings_class)]
+
+
+@cache
+def _resolved_types(settings_class: Any) -> dict[str, Any]:
+    return get_type_hints(settings_class)
 
 
 def _explicit_keys(settings: Settings, default: Settings, prefix: str) -> Iterator[str]:

@@ -87,7 +87,7 @@ class StudyRun:
         """Name for messages."""
         return f"{self.arm}, seed {self.seed}"
 
-    @property
+    @cached_property
     def settings(self) -> PretrainSettings:
         """Settings of the pre-training run."""
         before = build_settings(PretrainSettings, SettingsSource(self.values, self.name))

@@ -1,6 +1,8 @@
 """The compiled part of a layer: same results, and no unnecessary recompilation."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from tests.model.model_fixtures import SMALL, STRIP, loss_and_gradients
 from torch._dynamo.utils import counters
 
 from albertine.model.encoder import ComputeOptions
+from albertine.model.kernels.compiled_function import compiled_function
 from albertine.model.model import Model
 
 # Tracing uses deprecated parts of torch itself.
@@ -15,9 +18,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 
 
 @pytest.fixture(autouse=True)
-def reset_compiler() -> None:
+def reset_compiler() -> Iterator[None]:
     torch._dynamo.reset()
     counters.clear()
+    compiled_function.cache_clear()
+    yield
+    compiled_function.cache_clear()
 
 
 @pytest.mark.parametrize("kernels", [pytest.param(True, marks=pytest.mark.slow), False])
@@ -43,7 +49,9 @@ def test_depth_does_not_recompile() -> None:
 
 
 @pytest.mark.slow
-def test_many_models_compile_in_one_process() -> None:
+def test_many_models_compile_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of recompilations is that of the tracing, so that no kernels need to be compiled."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     for index in range(10):
         model = Model(replace(SMALL, layers=1, norm_epsilon=(index + 1) / 10), seed=1)
         model.configure(ComputeOptions(compile=True))
