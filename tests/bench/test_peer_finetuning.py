@@ -57,7 +57,8 @@ def test_both_sides_reach_the_same_metrics(kind: str, checkpoint: Path, tmp_path
         task=kind, data=file, dev=file, device="cpu", dropout=0.0, classifier_dropout=0.0, train=train
     )
     results = {
-        side: _finetune(FinetuneBenchRun(side, str(checkpoint), settings)) for side in ("ours", "peer")
+        side: _finetune(FinetuneBenchRun(side, str(checkpoint), settings, settings.train.seed))
+        for side in ("ours", "peer")
     }
     ours, peer = results["ours"], results["peer"]
     assert ours.train_samples == peer.train_samples == 480
@@ -125,7 +126,7 @@ def test_table_shows_both_sides(checkpoint: Path, tmp_path: Path, capsys: pytest
         train=FinetuneTrainSettings(steps=2, batch_size=2, lr=1e-3),
     )
     results = {
-        side: [_finetune(FinetuneBenchRun(side, str(checkpoint), replace(settings)))]
+        side: [_finetune(FinetuneBenchRun(side, str(checkpoint), settings, settings.train.seed))]
         for side in ("ours", "peer")
     }
     show_finetuning("classify", results, as_json=False)  # type: ignore[arg-type]  # both sides

@@ -24,6 +24,7 @@ from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import DemoWorkspace
 from albertine.errors import InputError
 from albertine.model.parameter_counts import count_parameters
+from albertine.text.sources import find_sources
 from albertine.train import parallel_runs
 
 SMALL = (
@@ -194,22 +195,38 @@ def test_a_demo_killed_in_its_first_moments_starts_again(tmp_path: Path) -> None
     out = tmp_path / "demo"
     out.mkdir()
     (out / ".demo.toml.0123abcd.partial").write_text("half")
-    _prepare_folder(out, DemoSettings())
+    _prepare_folder(out, DemoSettings(), [])
     assert sorted(file.name for file in out.iterdir()) == ["demo.toml", "results"]
+
+
+def test_a_demo_of_changed_text_is_refused(tmp_path: Path) -> None:
+    out, file = tmp_path / "demo", tmp_path / "a.txt"
+    out.mkdir()
+    file.write_text("One.")
+    settings = DemoSettings(text=str(file))
+    _prepare_folder(out, settings, find_sources([str(file)]))
+    (out / "albert").mkdir()
+    _prepare_folder(out, settings, find_sources([str(file)]))
+    file.write_text("One, two.")
+    with pytest.raises(
+        InputError, match=r"a\.txt: has changed since the demo in .* began; give another --out"
+    ):
+        _prepare_folder(out, settings, find_sources([str(file)]))
 
 
 def test_a_demo_of_another_version_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "demo"
-    _prepare_folder(out, DemoSettings())
+    out.mkdir()
+    _prepare_folder(out, DemoSettings(), [])
     (out / "albert").mkdir()
-    _prepare_folder(out, DemoSettings())
+    _prepare_folder(out, DemoSettings(), [])
     plan_file = out / "results" / "plan"
     plan_file.write_text("1")
     with pytest.raises(InputError, match="a demo of another version of Albertine"):
-        _prepare_folder(out, DemoSettings())
+        _prepare_folder(out, DemoSettings(), [])
     plan_file.unlink()
     with pytest.raises(InputError, match="a demo of another version of Albertine"):
-        _prepare_folder(out, DemoSettings())
+        _prepare_folder(out, DemoSettings(), [])
 
 
 @pytest.mark.slow

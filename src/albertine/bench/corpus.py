@@ -29,6 +29,7 @@ from albertine.corpus.batches import BatchLoader
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
+from albertine.corpus.masking import prediction_count
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.text.documents import ReadErrors, read_documents
 from albertine.text.sources import find_sources, source_chunks
@@ -138,7 +139,7 @@ def _measure_sampling(
                     document,
                     max_length=settings.max_length,
                     short_fraction=0.1,
-                    max_masked=77,
+                    max_masked=prediction_count(settings.max_length, dataset.objective),
                     vocab_size=vocab_size,
                     rng=rng,
                 )
@@ -155,7 +156,7 @@ def _measure_batches(dataset: PretrainDataset, settings: CorpusBenchSettings) ->
     rates = []
     for _ in range(settings.runs):
         batches = iter(BatchLoader(dataset, 64 * settings.max_length, workers=workers))
-        next(batches)  # waits until the workers have started
+        list(islice(batches, 8 * workers))  # the workers start, and what they draw in advance is used up
         started = time.perf_counter()
         samples = sum(len(batch.strip) for batch in islice(batches, 100))
         rates.append(samples / (time.perf_counter() - started))

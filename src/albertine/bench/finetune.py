@@ -44,12 +44,14 @@ class FinetuneBenchRun:
     Attributes:
         side: "ours" or "peer".
         source: the checkpoint.
-        settings: the settings, with the seed of this run.
+        settings: the settings; their seed selects what is held out for evaluation, if there is no dev.
+        seed: seed of the training.
     """
 
     side: Side
     source: str
     settings: FinetuneBenchSettings
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def measure_finetuning(
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):
         for side in results:
-            run = FinetuneBenchRun(side, source, replace(settings, train=replace(settings.train, seed=seed)))
+            run = FinetuneBenchRun(side, source, settings, seed)
             advice = "use a smaller batch: --train.batch-size"
             (_, result), *_ = ProcessPool(1).run(_finetune, [run], advice=advice)
             results[side].append(result)
@@ -105,7 +107,8 @@ def _finetune(run: FinetuneBenchRun) -> FinetuneBenchResult:
     )
     steps = task_settings.train.steps
     settings = replace(
-        task_settings, train=replace(task_settings.train, evaluate_every=steps, save_minutes=1e6)
+        task_settings,
+        train=replace(task_settings.train, seed=run.seed, evaluate_every=steps, save_minutes=1e6),
     )
     distributed = Distributed(0, 1, choose_device(settings.device))
     return (_finetune_ours if run.side == "ours" else _finetune_peer)(settings, prepared, distributed)

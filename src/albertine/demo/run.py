@@ -1,6 +1,8 @@
 """The demo command: all steps in order, with progress messages; an interrupted demo resumes."""
 
+import json
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +20,10 @@ from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.report.write import REPORT_FILE
 from albertine.settings import build_settings, read_settings_file, settings_to_toml
-from albertine.text.sources import find_sources
+from albertine.text.sources import Source, find_sources
 
 _SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE, _PLAN_FILE = "demo.toml", "demo.lock", "elapsed", "plan"
+_TEXT_FILE = "text.json"  # in the folder of results: the files that the demo reads
 _DURATION = "about a quarter of an hour on two cores, less with AMX"  # of the default settings
 
 
@@ -28,11 +31,13 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
     """Run all steps that are not done yet, and write the report."""
     if settings.text in ("-", "/dev/stdin"):
         raise InputError("--text: standard input can be read only once; give a file or a folder")
-    if settings.text:
-        find_sources([settings.text])
-    settings = _with_hidden_size(out, settings)
-    _prepare_folder(out, settings)
+    sources = find_sources([settings.text]) if settings.text else []
+    if not is_unused(out, _LOCK_FILE) and not (out / _SETTINGS_FILE).exists():
+        raise InputError(f"{out}: exists and is not a demo; give another --out or remove it")
+    out.mkdir(parents=True, exist_ok=True)
     with file_lock(out / _LOCK_FILE, f"{out}: in use by another demo; wait for it, or give another --out"):
+        settings = _with_hidden_size(out, settings)
+        _prepare_folder(out, settings, sources)
         workspace = DemoWorkspace(out, settings)
         steps = workspace.steps()
         is_default = replace(settings, hidden_size=None) == DemoSettings()
@@ -63,11 +68,9 @@ def _with_hidden_size(out: Path, settings: DemoSettings) -> DemoSettings:
     return replace(settings, hidden_size=stored or default)
 
 
-def _prepare_folder(out: Path, settings: DemoSettings) -> None:
-    """Create the folder of the demo, or check that it belongs to a demo with the same settings."""
+def _prepare_folder(out: Path, settings: DemoSettings, sources: Sequence[Source]) -> None:
+    """Record what the demo is made from, or check that it is the same as before."""
     file = out / _SETTINGS_FILE
-    if not is_unused(out) and not file.exists():
-        raise InputError(f"{out}: exists and is not a demo; give another --out or remove it")
     is_started = file.exists() and any(
         entry.name not in (_SETTINGS_FILE, _LOCK_FILE, RESULTS_FOLDER) for entry in out.iterdir()
     )
@@ -78,10 +81,15 @@ def _prepare_folder(out: Path, settings: DemoSettings) -> None:
         raise InputError(
             f"{out}: a demo with other settings ({file}); use the same settings, or another --out"
         )
-    out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps([(source.name, source.size, source.version) for source in sources])
+    text_file = out / RESULTS_FOLDER / _TEXT_FILE
+    if is_started and text_file.exists() and text_file.read_text(encoding="utf-8") != text:
+        raise InputError(f"{settings.text}: has changed since the demo in {out} began; give another --out")
     with atomic_file(file) as partial:
         partial.write_text(settings_to_toml(settings), encoding="utf-8")
     plan_file.parent.mkdir(exist_ok=True)
+    with atomic_file(text_file) as partial:
+        partial.write_text(text, encoding="utf-8")
     with atomic_file(plan_file) as partial:
         partial.write_text(PLAN_NUMBER, encoding="utf-8")
 

@@ -113,7 +113,8 @@ class _PredictedRows(TableRows):
             folders.append(Path(model.source))
         assert settings.data is not None
         columns = resolve_columns(model.card, settings)
-        identity = row_identity(folders, members[0].engine, settings.device, columns, settings.data, out)
+        engines = [member.engine for member in members]
+        identity = row_identity(folders, engines, settings.device, columns, settings.data, out)
         # The nodes of a cluster may compute in another precision than this machine.
         is_remote = isinstance(self._predictor, ClusterPredictor)
         return identity and {**identity, "--split": self._split_name, "--cluster": is_remote}

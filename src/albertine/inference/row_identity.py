@@ -1,6 +1,6 @@
 """What the rows of a table depend on: a command resumes only after rows for which all of it is the same."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -22,19 +22,24 @@ from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.version import __version__
 
 # Raise it if a command writes other rows than before, or computes them in other chunks.
-_FORMAT = 1
+_FORMAT = 2
 # They do not change rows, or the engine has what they result in.
 _SETTINGS_WITHOUT_EFFECT = ("data", "on_error", "device", "precision", "engine")
 
 
 def row_identity(
-    folders: Iterable[Path], engine: Engine, device: str, settings: Settings, data: str, out: Path
+    folders: Iterable[Path],
+    engines: Sequence[Engine],
+    device: str,
+    settings: Settings,
+    data: str,
+    out: Path,
 ) -> dict[str, Any] | None:
     """Return all that rows depend on, by the names that a message may show; None if the data has no identity.
 
     Args:
         folders: local folders of the models.
-        engine: the engine that runs the first of them.
+        engines: the engines that run the models.
         device: the setting of the device.
         settings: the settings of the command, with the columns of the data.
         data: the data that they are read from.
@@ -51,9 +56,9 @@ def row_identity(
     return {
         "the version": [_FORMAT, __version__, torch.__version__],
         "the model": [list(_model_identity(folder)) for folder in folders],
-        "the engine": f"{engine.name}{_library_version(engine)}",
+        "the engine": [f"{engine.name}{_library_version(engine)}" for engine in engines],
         "the device": choose_device(device).type,
-        "the micro-batch": engine.micro_batch_tokens,
+        "the micro-batch": [engine.micro_batch_tokens for engine in engines],
         "the data": data_identity,
         **options,
     }

@@ -110,7 +110,7 @@ class _ScoredRows(TableRows):
         settings = self._settings
         assert settings.data is not None
         engine = self._scorer.engine
-        return row_identity([self._folder], engine, settings.device, settings, settings.data, out)
+        return row_identity([self._folder], [engine], settings.device, settings, settings.data, out)
 
     def state(self) -> dict[str, Any]:
         """Return the errors so far, and the cache.

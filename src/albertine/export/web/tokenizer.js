@@ -6,6 +6,7 @@
 import { Tokenizer as LibraryTokenizer } from "./lib/tokenizers.js";
 
 const WORD_START = "▁";
+const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 
 // ---- Normalization -------------------------------------------------------------------------------------------------
 
@@ -78,12 +79,11 @@ function precompiled(map) {
     }
     return null;
   };
-  const segmenter = new Intl.Segmenter("en", { granularity: "grapheme" });
   const ofCluster = (cluster) => {
     const whole = encoder.encode(cluster).length < 6 ? replacement(cluster) : null;
     return whole ?? Array.from(cluster, (character) => replacement(character) ?? character).join("");
   };
-  return (text) => Array.from(segmenter.segment(text), ({ segment }) => ofCluster(segment)).join("");
+  return (text) => Array.from(graphemes.segment(text), ({ segment }) => ofCluster(segment)).join("");
 }
 
 // ---- The split into words ------------------------------------------------------------------------------------------
@@ -224,19 +224,23 @@ function byteIds(ids) {
   return all.includes(undefined) ? null : all;
 }
 
-// Where the characters of a normalized word come from: the lengths of normalized prefixes say it.
+// Where the characters of a normalized word come from: the lengths of normalized prefixes say it. Clusters of
+// characters are treated one by one, because a word may be a passage of a script without spaces.
 function sourceIndices(word, normalize) {
-  const characters = Array.from(word);
-  const starts = [0], lengths = [0];
-  let prefix = "";
-  for (const character of characters) {
-    prefix += character;
-    starts.push(prefix.length);
-    lengths.push(Math.max(lengths.at(-1), Array.from(normalize(prefix)).length));
+  const clusters = Array.from(graphemes.segment(word), ({ segment }) => segment);
+  const areSeparate = clusters.map(normalize).join("") === normalize(word);
+  const starts = [0], sources = []; // by character of the word; by character of the normalized word
+  for (const part of areSeparate ? clusters : [word]) {
+    const before = sources.length;
+    let prefix = "", length = 0;
+    for (const character of part) {
+      prefix += character;
+      length = before + Array.from(normalize(prefix)).length;
+      while (sources.length < length) sources.push(starts.length - 1);
+      starts.push(starts.at(-1) + character.length);
+    }
+    sources.length = length;
   }
-  const characterAt = (position) => {
-    const index = lengths.findIndex((length) => length > position) - 1;
-    return index < 0 ? Math.max(0, characters.length - 1) : index;
-  };
+  const characterAt = (position) => sources[position] ?? Math.max(0, starts.length - 2);
   return { start: (position) => starts[characterAt(position)], end: (position) => starts[characterAt(position) + 1] };
 }

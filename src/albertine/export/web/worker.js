@@ -8,6 +8,7 @@
 
 let model = null;
 let currentRun = 0;
+let lastRun = Promise.resolve();
 
 // Files of ONNX Runtime for each device.
 const RUNTIMES = {
@@ -76,8 +77,14 @@ async function download(address, progress) {
   }
 }
 
-async function run({ run, sequences }) {
-  currentRun = run;
+// A session computes one thing at a time, so a run waits until the one before has ended.
+function run(data) {
+  currentRun = data.run;
+  lastRun = lastRun.catch(() => {}).then(() => compute(data));
+  return lastRun;
+}
+
+async function compute({ run, sequences }) {
   const { ort, page, graphs } = model;
   const integers = (values) => {
     const data = BigInt64Array.from(values, BigInt);
@@ -85,6 +92,7 @@ async function run({ run, sequences }) {
   };
   const states = [];
   for (const { ids, segments } of sequences) {
+    if (currentRun !== run) return;
     const inputs = { input_ids: integers(ids), token_type_ids: integers(segments), position_ids: integers(ids.keys()) };
     states.push((await graphs["embed.onnx"].run(inputs)).states);
   }

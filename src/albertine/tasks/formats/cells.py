@@ -147,15 +147,25 @@ def parse_options(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
 
 def parse_option(value: Any, options: tuple[str, ...]) -> int:
     """Return the index of the option that a cell names: by its text, its letter, or its number from 0."""
+    position = _letter_or_number(value)
     if isinstance(value, str) and options.count(value) == 1:
-        return options.index(value)
-    if isinstance(value, str) and re.fullmatch("[A-Za-z]", value.strip()):
-        index = ord(value.strip().upper()) - ord("A")
-    else:
-        try:
-            index = -1 if isinstance(value, bool) or float(value) != int(value) else int(value)
-        except (TypeError, ValueError, OverflowError):
-            index = -1
-    if not 0 <= index < len(options):
+        index = options.index(value)
+        if position is not None and position != index and 0 <= position < len(options):
+            raise RowError(
+                f"{describe_value(value)} is the text of an option, and the position of another; give the "
+                "options letters, or numbers that are not text, as in JSON"
+            )
+        return index
+    if position is None or not 0 <= position < len(options):
         raise RowError(f"{describe_value(value)} names none of the {len(options)} options")
-    return index
+    return position
+
+
+def _letter_or_number(value: Any) -> int | None:
+    """Return the index that a cell is the letter or the number of; None if it is neither."""
+    if isinstance(value, str) and re.fullmatch("[A-Za-z]", value.strip()):
+        return ord(value.strip().upper()) - ord("A")
+    try:
+        return None if isinstance(value, bool) or float(value) != int(value) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -9,7 +9,7 @@ from albertine.json_input import JsonError, read_json
 from albertine.storage.objects import display_path
 from albertine.tasks.examples import MultipleChoiceExample
 from albertine.tasks.formats.cells import parse_id, parse_option
-from albertine.tasks.formats.rows import RowError, checked_text
+from albertine.tasks.formats.rows import RowError, checked_text, describe_value
 from albertine.tasks.formats.tables import open_data_file, read_rows
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
@@ -164,5 +164,9 @@ def _dream_example(location: str, example_id: str, context: str, entry: Any) -> 
         raise RowError(problem)
     _, question, *texts = _require_texts(context, entry.get("question"), entry.get("choice"), problem)
     options = tuple(texts)
-    correct_option = parse_option(entry["answer"], options) if "answer" in entry else None
+    correct_option = None
+    if "answer" in entry:  # always the text of an option, which may be a number
+        if options.count(entry["answer"]) != 1:
+            raise RowError(f"its answer {describe_value(entry['answer'])} is not one of the options")
+        correct_option = options.index(entry["answer"])
     return MultipleChoiceExample(location, example_id, context, question, options, correct_option)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.json_input import JsonError, read_json
 from albertine.storage.objects import display_path
@@ -122,6 +123,12 @@ def write_predictions(predictions: Iterator[tuple[QuestionExample, dict[str, Any
     answers_by_id: dict[str, str] = {}
     no_answer_probabilities: dict[str, float] = {}
     for example, prediction in predictions:
+        if example.example_id in answers_by_id:
+            raise InputError(
+                f"{example.location}: its id {display_text(example.example_id)} is that of an earlier "
+                f"question, and {display_path(out)} has one answer for each id; write a .jsonl, .csv or .tsv "
+                "file instead"
+            )
         answers_by_id[example.example_id] = prediction["answer"]
         if "no_answer_score" in prediction:
             no_answer_probabilities[example.example_id] = prediction["no_answer_probability"]
