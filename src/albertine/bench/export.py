@@ -9,6 +9,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -135,6 +136,8 @@ def _in_new_process(case: EngineCase, folder: Path, runs: int) -> EngineResult:
 
 
 def _measure(case: EngineCase, folder: Path, runs: int) -> EngineResult:
+    if case.engine != "torch":  # as torch, the library is not part of what a model takes
+        import_module({"onnx": "onnxruntime", "openvino": "openvino"}[case.engine])
     before = psutil.Process().memory_info().rss
     if case.engine == "torch":
         engine: Engine = prepare_torch_engine(load_folder(folder), "cpu", case.precision)

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from albertine import progress
 from albertine.bench.peer_finetuning import PeerFinetuning
+from albertine.bench.peer_model import peer_options
 from albertine.bench.settings import FinetuneBenchSettings
 from albertine.device import choose_device, choose_precision, synchronized_time
 from albertine.engines.torch_engine import TorchEngine
@@ -82,6 +83,7 @@ def measure_finetuning(
     if settings.train.optimizer not in ("adamw", "bert-adam"):  # the default of a task may be Muon
         raise InputError("bench finetune: transformers is trained with AdamW; set train.optimizer to adamw")
     prepared = prepare_task(source, settings)  # reports invalid settings before any run
+    peer_options(prepared.checkpoint, prepared.model_settings)
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):
         for side in results:
@@ -135,6 +137,7 @@ def _finetune_peer(
 ) -> FinetuneBenchResult:
     dtype = choose_precision(settings.train.precision, distributed.device)
     peer = PeerFinetuning(prepared, settings, distributed.device, dtype)
+    peer.outputs([encoded for _, encoded in prepared.dev])  # ours evaluates before the first step, too
     train_seconds = peer.train()
     started = synchronized_time(distributed.device)
     scores = peer.outputs([encoded for _, encoded in prepared.dev])

@@ -23,6 +23,7 @@ import torch
 from rich.table import Table
 
 from albertine import progress
+from albertine.bench.peer_model import peer_options
 from albertine.bench.peer_pretraining import reset_environment
 from albertine.bench.settings import ModelBenchSettings
 from albertine.device import choose_precision, peak_flops, peak_memory, synchronized_time
@@ -180,7 +181,10 @@ def _request(pipe: Connection, command: _Command) -> float:
 def _flops_per_token(case: ModelBenchCase, model: ModelSettings) -> float:
     """Return the FLOP per token of Albertine's computation, as a mean over the batch."""
     lengths = BATCH_LENGTHS[case.batch]
-    counts = [(length, count_flops(model, length)) for length in lengths]
+    if case.workload == "forward":  # it computes the logits of all tokens
+        counts = [(length, count_flops(model, length, masked_fraction=1.0)) for length in lengths]
+    else:
+        counts = [(length, count_flops(model, length)) for length in lengths]
     total = sum(
         length
         * (
@@ -287,7 +291,8 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
     import transformers
 
     model_class = transformers.AutoModelForPreTraining
-    model = model_class.from_pretrained(weights, attn_implementation="sdpa").to(settings.device)
+    options = {"attn_implementation": "sdpa", **peer_options(weights, settings.model)}
+    model = model_class.from_pretrained(weights, **options).to(settings.device)
     compiled_model = torch.compile(model) if settings.compile else model
     inputs, labels, pair_labels = _random_padded_batch(case, settings.model, settings.device)
     is_bert = type(model).__name__.startswith("Bert")

@@ -1,7 +1,8 @@
 """Exits in padded batches, as they were published: a batch runs until its last example has left.
 
 The predictions are those of strips, because each example keeps that of the step at which it left. What
-differs is the time: padding, and examples that have left, are computed until the batch is done.
+differs is the time: padding, and examples that have left, are computed until the batch is done, and the
+last layer for all tokens, of which a strip computes only what the head reads.
 """
 
 import time
@@ -39,7 +40,7 @@ def _padded_logits(engine: TorchEngine, strip: Strip, rule: ExitRule | None) -> 
     """Return the logits of each sequence at the step at which its prediction is final, on the CPU."""
     ids, mask, segments = strip.to_padded()
     positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-    states = PaddedModel(engine.model).states(ids, mask, segments, positions)
+    states = PaddedModel(engine.model).states(ids, mask, segments, positions, kernels=True)
     next(states)  # the output of the embedding
     encoder, layers = engine.model.encoder, engine.model_settings.layers
     final = torch.zeros(len(strip), dtype=torch.bool)

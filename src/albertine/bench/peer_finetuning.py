@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from albertine.bench.peer_model import peer_options
 from albertine.bench.peer_pretraining import reset_environment
 from albertine.bench.settings import FinetuneBenchSettings
 from albertine.device import synchronized_time
@@ -63,6 +64,7 @@ class PeerFinetuning:
         self.model = model_class.from_pretrained(
             prepared.checkpoint,
             attn_implementation="sdpa",
+            **peer_options(prepared.checkpoint, prepared.model_settings),
             hidden_dropout_prob=settings.dropout,
             attention_probs_dropout_prob=settings.dropout,
             **{_DROPOUT_KEYS[checkpoint_family(prepared.model_settings)]: head.dropout},

@@ -1,7 +1,7 @@
 """The peer of the pre-training benchmark: pre-training with a well configured `transformers`.
 
-It trains `AlbertForPreTraining` with SDPA attention and bf16 autocast where the machine
-has bf16. The collator of `transformers` pads and masks; pairs and their labels are the
+It trains `AlbertForPreTraining` or `BertForPreTraining` with SDPA attention, and bf16 autocast
+where the machine has bf16. The collator of `transformers` pads and masks; pairs and their labels are the
 same as in Albertine's run, in the same order. The optimizer is fused AdamW without weight
 decay of norms and biases, with warm-up, linear decay and gradient clipping.
 """
@@ -19,13 +19,14 @@ from albertine.corpus.batches import Batch
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.device import synchronized_time
+from albertine.interop.transformers_config import transformers_config
 from albertine.model.kernels.primitive_cache import restore_primitive_cache
-from albertine.settings import ModelSettings
+from albertine.settings import HeadSettings, ModelSettings
 from albertine.train.schedule import LearningRateSchedule
 
 
 class PeerPretraining:
-    """Trains and evaluates an ALBERT of `transformers` on a corpus."""
+    """Trains and evaluates an ALBERT or a BERT of `transformers` on a corpus."""
 
     def __init__(self, settings: ModelSettings, corpus: Corpus, device: torch.device, dtype: torch.dtype):
         reset_environment()
@@ -34,17 +35,9 @@ class PeerPretraining:
         torch.manual_seed(0)
         tokenizer = transformers.AutoTokenizer.from_pretrained(corpus.folder / "tokenizer")
         self._collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
-        config = transformers.AlbertConfig(
-            vocab_size=settings.vocab_size,
-            embedding_size=settings.embedding_size,
-            hidden_size=settings.hidden_size,
-            num_hidden_layers=settings.layers,
-            num_attention_heads=settings.heads,
-            intermediate_size=settings.effective_ffn_size,
-            max_position_embeddings=settings.max_length,
-            hidden_dropout_prob=settings.dropout,
-            attention_probs_dropout_prob=settings.attention_dropout,
-        )
+        values = transformers_config(settings, HeadSettings())
+        self._pair_label = "next_sentence_label" if values["model_type"] == "bert" else "sentence_order_label"
+        config = transformers.AutoConfig.for_model(**values)
         model_class: Any = transformers.AutoModelForPreTraining
         self.model = model_class.from_config(config, attn_implementation="sdpa").to(device)
         self._device, self._dtype = device, dtype
@@ -99,7 +92,7 @@ class PeerPretraining:
             for sample in samples
         ]
         batch = dict(self._collate(features))
-        batch["sentence_order_label"] = torch.tensor([sample.pair_label for sample in samples])
+        batch[self._pair_label] = torch.tensor([sample.pair_label for sample in samples])
         return {name: tensor.to(self._device) for name, tensor in batch.items()}
 
     def masked_lm_loss(self, batches: Iterable[Batch]) -> float:

@@ -14,14 +14,20 @@ from typing import Annotated, Any
 import torch
 import uvicorn
 
+from albertine.bench.peer_model import peer_options
+from albertine.interop.hub import locate_model
+from albertine.interop.transformers_config import checkpoint_model_settings
+
 
 def create_peer_app(source: str) -> Any:
     """Return the application that serves a model of `transformers`."""
     from fastapi import Body, FastAPI
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    tokenizer: Any = AutoTokenizer.from_pretrained(source)
-    model: Any = AutoModelForSequenceClassification.from_pretrained(source).eval()
+    folder = locate_model(source)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    options = peer_options(folder, checkpoint_model_settings(folder))
+    model: Any = AutoModelForSequenceClassification.from_pretrained(folder, **options).eval()
     labels = model.config.id2label
     app = FastAPI()
 

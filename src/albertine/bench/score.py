@@ -8,7 +8,7 @@ and the peer gets token ids, so that only Albertine's time includes the tokenize
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from albertine import progress
+from albertine.bench.peer_model import peer_options
 from albertine.bench.peer_pretraining import reset_environment
 from albertine.bench.settings import ScoreBenchSettings
 from albertine.device import synchronized_time
@@ -28,6 +29,7 @@ from albertine.inference.minimal_pairs import first_of_each_paradigm
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
+from albertine.settings import ModelSettings
 from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
 from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
@@ -65,12 +67,13 @@ class ScoreComparison:
 class PeerScorer:
     """Scores encoded texts with a model of `transformers`."""
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer, device: torch.device):
+    def __init__(self, folder: Path, model: ModelSettings, tokenizer: Tokenizer, device: torch.device):
         reset_environment()
         import transformers
 
         model_class: Any = transformers.AutoModelForMaskedLM
-        self._model = model_class.from_pretrained(folder, attn_implementation="sdpa").to(device).eval()
+        options = {"attn_implementation": "sdpa", **peer_options(folder, model)}
+        self._model = model_class.from_pretrained(folder, **options).to(device).eval()
         self._mask_id, self._pad_id = tokenizer.special_ids.mask, tokenizer.special_ids.pad
         self._device = device
 
@@ -123,7 +126,8 @@ def measure_scoring(data: str, tokenizer_folder: Path, settings: ScoreBenchSetti
     """
     if find_spec("transformers") is None:
         raise InputError("bench score: transformers is not installed; run pip install transformers")
-    tokenizer = load_tokenizer(tokenizer_folder, settings.model.vocab_size)
+    tokenizer = load_tokenizer(tokenizer_folder)
+    settings = replace(settings, model=replace(settings.model, vocab_size=len(tokenizer)))
     device = torch.device(settings.device)
     pairs = first_of_each_paradigm(read_minimal_pairs(data, ReadErrors(skip=False)), settings.pairs)
     sentences = list(dict.fromkeys(sentence for pair in pairs for sentence in (pair.good, pair.bad)))
@@ -132,7 +136,7 @@ def measure_scoring(data: str, tokenizer_folder: Path, settings: ScoreBenchSetti
     with tempfile.TemporaryDirectory() as folder:
         model = Model(settings.model)
         save_folder(model, Path(folder) / "model", tokenizer=tokenizer)
-        peer = PeerScorer(Path(folder) / "model", tokenizer, device)
+        peer = PeerScorer(Path(folder) / "model", settings.model, tokenizer, device)
     engine = prepare_torch_engine(model, settings.device, "fp32")
     methods: tuple[ScoringMethod, ...] = ("word-l2r", "token")
     return [

@@ -7,6 +7,7 @@ the lengths of SST-2's sentences, over connections that stay open. Their measure
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,15 +20,18 @@ from typing import Any
 from albertine import progress
 from albertine.bench.load_client import HttpConnection, send_from_callers
 from albertine.bench.model import SST2_LENGTHS
+from albertine.bench.peer_model import peer_options
 from albertine.bench.settings import ServeBenchSettings
 from albertine.errors import InputError, WorkError
 from albertine.interop.hub import is_ensemble, is_export, local_model, locate_model
+from albertine.interop.transformers_config import checkpoint_model_settings
 
 CALLERS = (1, 8, 64)
 _WARM_UP_SECONDS = 0.5
 _STOP_SECONDS = 15.0
 # Of a probability, between both sides: in fp32, and where Albertine's server computes in bf16 or int8.
 _TOLERANCE, _ROUNDED_TOLERANCE = 0.002, 0.1
+_TOKEN_VARIABLE = "ALBERTINE_TOKEN"  # of the server; the requests have none
 _PEER_TYPES = ("classify",)
 _PEER_PACKAGES = ("fastapi", "transformers")
 _TEXT = "the film was a fine story about an old house and two friends who never found their way home"
@@ -91,13 +95,21 @@ def _missing_peer(model: str, type_name: str, settings: ServeBenchSettings) -> s
         return "this model is exported; name the checkpoint that it was made from with --peer"
     if settings.device != "cpu":
         return "it computes on the CPU; use --device cpu"
+    folder = locate_model(settings.peer or model)
+    try:
+        peer_options(folder, checkpoint_model_settings(folder))
+    except InputError as error:
+        return str(error)
     return None
 
 
 @contextmanager
 def _server(command: Sequence[str]) -> Iterator[int]:
     """Run a server that prints its address, yield its port, and stop it."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    environment = {key: value for key, value in os.environ.items() if key != _TOKEN_VARIABLE}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:

@@ -56,6 +56,22 @@ class RaceSettings(Settings):
     precision: PrecisionName = setting("auto", "Precision of both sides.")
     model: ModelSettings = setting(MODEL_PRESETS["albert-tiny"], "The model.")
 
+    def check(self) -> None:
+        """Raise `SettingError` for a model that transformers does not have."""
+        super().check()
+        for name in ("depth_rule", "step_signal", "norm_first", "rotary", "step_rank", "step_vectors"):
+            value = getattr(self.model, name)
+            if value != getattr(ModelSettings(), name):
+                problem = "transformers has published ALBERTs and BERTs only, such as --model albert-tiny"
+                raise SettingError(f"model.{name}", value, problem)
+        if self.model.share not in ("all", "none"):
+            raise SettingError(
+                "model.share", self.model.share, "transformers shares all of a layer or nothing"
+            )
+        if self.max_length > self.model.max_length:
+            problem = f"the model takes at most {self.model.max_length:,} tokens"
+            raise SettingError("max_length", self.max_length, problem, ("model.max_length",))
+
 
 @dataclass(frozen=True)
 class FinetuneBenchSettings(FinetuneSettings):

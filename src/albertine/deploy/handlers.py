@@ -21,6 +21,7 @@ from albertine.display import display_text
 from albertine.errors import InputError
 
 MAX_BODY_BYTES = 1_000_000
+MAX_MASKS = 2_000  # in the texts of a request
 _SHUTDOWN_MESSAGE = "the server is shutting down; retry later"
 
 RequestHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -50,8 +51,9 @@ def endpoint_handler(
     async def handle(request: Request, payload: Any) -> Any:
         if endpoint.path == "/predict" and tei.is_tei_request(payload):
             return await _tei_predictions(request, payload, endpoint, model, batchers)
-        items = _parse_items(payload, endpoint)
         payloads = payload if isinstance(payload, list) else [payload]
+        _check_masks(payloads, endpoint)
+        items = _parse_items(payload, endpoint)
         num_texts = sum(map(endpoint.num_texts, payloads))
         results = await _submit(request, batchers[endpoint.path], items, num_texts)
         outputs = [result.output for result in results]
@@ -201,6 +203,16 @@ def _parse_json(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not valid JSON ({error})") from None
+
+
+def _check_masks(payloads: Sequence[Any], endpoint: Endpoint) -> None:
+    """Raise `InputError` for a request with too many masks: the predictions for each take a kilobyte."""
+    if not endpoint.mask_token:
+        return
+    texts = [str(item.get("text")) for item in payloads if isinstance(item, Mapping)]
+    num_masks = sum(text.count(endpoint.mask_token) for text in texts)
+    if num_masks > MAX_MASKS:
+        raise InputError(f"{num_masks:,} masks; send at most {MAX_MASKS:,} per request")
 
 
 def _parse_items(payload: Any, endpoint: Endpoint) -> list[tuple[Any, int]]:

@@ -57,5 +57,5 @@ class SingleGraphEngine(ExportedEngine):
 def _fixed_depth_error() -> InputError:
     return InputError(
         "this export always applies all layers; for --exit and --depth, export the model with --exits, or "
-        "use the checkpoint"
+        "use the checkpoint with torch"
     )

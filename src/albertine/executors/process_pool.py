@@ -63,7 +63,7 @@ class ProcessPool:
             pool.shutdown()
         except BaseException as error:
             stop_requested.set()
-            for process in multiprocessing.active_children():
+            for process in list((pool._processes or {}).values()):  # other children may not be ours
                 process.terminate()
             # Waits for the pool's thread, which would otherwise race with the cleanup at Python's exit.
             pool.shutdown(cancel_futures=True)

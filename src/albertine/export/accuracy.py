@@ -4,7 +4,7 @@ import heapq
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ from albertine.settings.engine import EngineOptions
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics, shown_metrics
 from albertine.tasks.sequences import longest_first_groups, strip_from_samples
+from albertine.tasks.settings import DataSettings
 from albertine.text.tokenizer import load_tokenizer
 
 CALIBRATION_ROWS = 300
@@ -110,6 +111,10 @@ class Judge(ABC):
         """Return the score of the export, in the precision in which it is used by default."""
 
 
+# Settings of the data that judge a fine-tuned model.
+_FOR_FINETUNED = [*(field.name for field in fields(DataSettings)), "task", "split", "calibrate"]
+
+
 def create_judge(
     source: str, folder: Path, model: Model, settings: ExportSettings, *, must_judge: bool
 ) -> Judge | None:
@@ -126,16 +131,17 @@ def create_judge(
     option = "corpus" if is_pretrained else "data"
     for name, is_wrong in (
         ("corpus", not is_pretrained),
-        ("data", is_pretrained),
-        ("calibrate", is_pretrained),
+        *((name, is_pretrained) for name in _FOR_FINETUNED),
     ):
-        if is_wrong and getattr(settings, name) is not None:
+        if is_wrong and getattr(settings, name) != getattr(ExportSettings(), name):
             kind = "pre-trained" if is_pretrained else "fine-tuned"
-            raise InputError(f"--{name}: {source} is {kind}; give --{option}")
+            raise InputError(f"--{name.replace('_', '-')}: {source} is {kind}; give --{option}")
     if getattr(settings, option) is None:
         needs_calibration = settings.to == "openvino" and settings.calibrate is None
         if must_judge or needs_calibration:
             shown = "held-out texts" if is_pretrained else "labeled rows"
+            if is_pretrained and not must_judge:
+                raise InputError("--corpus is missing: OpenVINO's int8 is calibrated with its held-out texts")
             raise InputError(missing_data_message(option, shown, must_judge=must_judge))
         if settings.calibrate is None:
             return None

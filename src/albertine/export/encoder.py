@@ -14,7 +14,7 @@ from albertine.engines.packed_rows import pack_rows
 from albertine.export.embedding_accuracy import create_embedding_judge
 from albertine.export.encoder_readme import write_encoder_readme
 from albertine.export.judged_int8 import quantize_judged
-from albertine.export.result import ExportResult, check_export, write_record
+from albertine.export.result import ExportResult, check_export, write_pipeline, write_record
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
 from albertine.interop.hub import locate_checkpoint
@@ -70,6 +70,7 @@ def _write_fp32(
 
     files = write_graph(encoder_graph(model, modules), partial, settings.to)
     write_encoder_config(model.settings, partial, tokenizer)
+    write_pipeline(tokenizer, partial)
     files += write_sentence_modules(partial, modules, model.settings)
     write_record(files, partial, settings, "fp32")
     return files

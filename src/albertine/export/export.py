@@ -19,7 +19,7 @@ from albertine.export.encoder import export_encoder
 from albertine.export.judged_int8 import quantize_judged
 from albertine.export.npm_packages import NpmPackage, package_archives
 from albertine.export.readme import write_readme
-from albertine.export.result import ExportResult, check_export, write_record
+from albertine.export.result import ExportResult, check_export, write_pipeline, write_record
 from albertine.export.settings import ExportSettings
 from albertine.export.web_page import write_page
 from albertine.export.web_tokenizer import check_web_tokenizer, find_node
@@ -94,7 +94,9 @@ def _write_fp32(model: Model, folder: Path, partial: Path, settings: ExportSetti
     from albertine.engines.model_files import write_model  # needs optional libraries
 
     files = write_model(model, partial, settings.to, in_steps=settings.in_steps)
-    write_config(model, partial, load_tokenizer(folder, model.settings.vocab_size))
+    tokenizer = load_tokenizer(folder, model.settings.vocab_size)
+    write_config(model, partial, tokenizer)
+    write_pipeline(tokenizer, partial)
     if not has_masked_head(model):
         card = read_card(folder, model.settings, model.head_settings, model.label_names)
         (partial / TASK_CARD_FILE).write_text(card.to_json(), encoding="utf-8")

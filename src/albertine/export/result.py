@@ -1,5 +1,6 @@
 """What all exports share: the checks before, the record of the files, the judgement of int8, the result."""
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from albertine.export.settings import ExportSettings
 from albertine.interop.export_record import ExportRecord
 from albertine.settings.export import ExportPrecision
 from albertine.storage.upload import check_output_folder
+from albertine.text.tokenizer import Tokenizer
 
 MAX_LOSS = 1.0  # points of a score that a model in int8 may lose
 SEARCH_ABOVE_LOSS = 0.5  # points above which some activations stay in floating point, if that helps
@@ -50,6 +52,12 @@ def write_record(
     """Write the record of an export, with the checksums of those of its files that exist."""
     checksums = {name: file_checksum(folder / name) for name in files if (folder / name).is_file()}
     ExportRecord(settings.to, precision, settings.in_steps, checksums, settings.embeds).write(folder)
+
+
+def write_pipeline(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write a tokenizer as `tokenizer.json`, which the programs of the README read, beside its own files."""
+    pipeline = json.dumps(tokenizer.pipeline(), ensure_ascii=False)
+    (folder / "tokenizer.json").write_text(pipeline, encoding="utf-8")
 
 
 def check_loss(scores: Int8Scores, out: str, *, force: bool) -> None:

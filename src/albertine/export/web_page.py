@@ -59,9 +59,6 @@ def write_page(
     for page_file in PAGE_FILES:
         (folder / page_file).write_bytes((sources / page_file).read_bytes())
     copy_libraries(archives, folder / "lib", gpu=has_gpu)
-    # Other tokenizer files become this one.
-    pipeline = json.dumps(tokenizer.pipeline(), ensure_ascii=False)
-    (folder / "tokenizer.json").write_text(pipeline, encoding="utf-8")
     content = {
         "name": name,
         "precision": settings.precision,

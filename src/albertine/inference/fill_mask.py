@@ -193,11 +193,16 @@ def fill_mask_pipeline(
     return fill_mask_pipeline_in(folder, source, EngineOptions(device, precision, engine))
 
 
-def fill_mask_pipeline_in(folder: Path, source: str | Path, options: EngineOptions) -> FillMaskPipeline:
-    """Return the pipeline of a model in a local folder; errors name it as the user did, `source`."""
+def fill_mask_pipeline_in(
+    folder: Path, source: str | Path, options: EngineOptions, *, can_exit: bool = False
+) -> FillMaskPipeline:
+    """Return the pipeline of a model in a local folder; errors name it as the user did, `source`.
+
+    With `can_exit`, predictions may be taken after fewer or more steps than the model has.
+    """
     if is_export(folder):
         return exported_fill_mask_pipeline(str(source), folder, options)
-    return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), options)
+    return make_fill_mask_pipeline(folder, load_masked_lm(folder, source), options, can_exit=can_exit)
 
 
 def exported_fill_mask_pipeline(name: str, folder: Path, options: EngineOptions) -> FillMaskPipeline:
@@ -209,7 +214,9 @@ def exported_fill_mask_pipeline(name: str, folder: Path, options: EngineOptions)
     return FillMaskPipeline(engine, load_tokenizer(folder, engine.model_settings.vocab_size))
 
 
-def make_fill_mask_pipeline(folder: Path, model: Model, options: EngineOptions) -> FillMaskPipeline:
-    """Return a pipeline for a loaded model and the tokenizer of its folder."""
+def make_fill_mask_pipeline(
+    folder: Path, model: Model, options: EngineOptions, *, can_exit: bool = False
+) -> FillMaskPipeline:
+    """Return a pipeline for a loaded model and the tokenizer of its folder; see `fill_mask_pipeline_in`."""
     tokenizer = load_tokenizer(folder, model.settings.vocab_size)
-    return FillMaskPipeline(prepare_engine(model, options), tokenizer)
+    return FillMaskPipeline(prepare_engine(model, options, can_exit=can_exit), tokenizer)

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.inference.fill_mask import fill_mask_pipeline
+from albertine.inference.fill_mask import fill_mask_pipeline_in
 from albertine.inference.masked_copies import SCORING_METHODS, ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.inference.settings import EvaluateSettings
+from albertine.interop.hub import locate_model
+from albertine.settings.engine import EngineOptions
 from albertine.tasks.examples import example_chunks
 from albertine.tasks.formats.minimal_pairs import MinimalPair, read_minimal_pairs
 from albertine.tasks.metrics.intervals import wilson_interval
@@ -99,9 +101,9 @@ def evaluate_minimal_pairs(
     precision = "fp32" if settings.precision == "auto" else settings.precision
     results = []
     for source in sources:
-        pipeline = fill_mask_pipeline(
-            source, device=settings.device, precision=precision, engine=settings.engine
-        )
+        options = EngineOptions(settings.device, precision, settings.engine)
+        can_exit = settings.depth is not None
+        pipeline = fill_mask_pipeline_in(locate_model(source), source, options, can_exit=can_exit)
         results += score_minimal_pairs(pipeline.scorer_at(settings.depth), settings, str(source))
     return results
 

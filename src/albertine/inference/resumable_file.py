@@ -23,6 +23,7 @@ from albertine.display import display_value
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.storage.output_file import check_output_file
+from albertine.text.documents import UnreadableData
 
 _LOCK, _CONTENT, _CHECKPOINT = "lock", "content", "checkpoint.json"
 _MIN_SECONDS = 1.0  # between checkpoints
@@ -162,11 +163,11 @@ def _named_if_interrupted(file: ResumableFile, folder: Path) -> Iterator[None]:
     """Print where the unfinished file is kept, if the block raises an error and there is a checkpoint."""
     try:
         yield
-    except InputError:  # the same command would fail again
+    except InputError as error:  # the same command would fail again
         if file.has_checkpoint:
+            advice = "--on-error skip resumes; " if isinstance(error, UnreadableData) else ""
             progress.print_message(
-                f"{folder}: holds what is finished; --on-error skip resumes; to start again with changed "
-                "data, remove it"
+                f"{folder}: holds what is finished; {advice}to start again with changed data, remove it"
             )
         raise
     except BaseException:

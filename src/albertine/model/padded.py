@@ -72,14 +72,22 @@ class PaddedModel(nn.Module):
         return self.model.encoder.normalized_output(hidden)
 
     def states(
-        self, ids: Tensor, mask: Tensor, segments: Tensor, positions: Tensor | None = None
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        segments: Tensor,
+        positions: Tensor | None = None,
+        *,
+        kernels: bool = False,
     ) -> Iterator[Tensor]:
         """Yield the output of the embedding and of each layer, [batch, length, hidden].
 
-        Heads read `Encoder.normalized_output` of them; the arguments are those of `hidden`.
+        Heads read `Encoder.normalized_output` of them; the arguments are those of `hidden`. With `kernels`,
+        operations other than attention use the kernels that the model would use, which cannot be exported.
         """
         encoder = self.model.encoder
-        options = replace(encoder.compute_options, kernels=False, compile=False, recompute=False)
+        kernels = kernels and encoder.compute_options.kernels
+        options = replace(encoder.compute_options, kernels=kernels, compile=False, recompute=False)
         is_visible = visible_tokens(mask)
         if positions is None:
             # The number of tokens before each. OpenVINO 2026.4 is wrong if a number is subtracted from the

@@ -152,7 +152,8 @@ def _detected_file_layout(source: Source, language: str) -> Layout:
 def detect_layout(text: str, language: str) -> Layout:
     """Return "lines" if most lines are single complete sentences and few are blank, else "prose"."""
     lines = text.splitlines()[:_LAYOUT_LINES]
-    nonempty = [line.strip() for line in lines if line.strip()]
+    # With plain spaces, as in paragraphs: the splitter fails at others between a capital and a full stop.
+    nonempty = [" ".join(line.split()) for line in lines if line.strip()]
     if len(nonempty) < 2 or len(nonempty) < 0.6 * len(lines):
         return "prose"
     complete_share = sum(map(ends_sentence, nonempty)) / len(nonempty)

@@ -8,6 +8,7 @@ a large one may not fit in memory. JSON lines are read one by one. So the memory
 on the size of a file, whether or not its text has spaces and line ends.
 """
 
+import codecs
 import glob
 import gzip
 import os
@@ -210,7 +211,7 @@ def _spool_standard_input(spool: Path | None) -> Source:
             spooled.write(block)
             advance(len(block))
     with spool.open("rb") as spooled:
-        is_json = spooled.read(1) == b"{"
+        is_json = spooled.read(_SEARCH_BYTES).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
     return Source("standard input", "jsonl" if is_json else "text", spool, None, spool.stat().st_size)
 
 

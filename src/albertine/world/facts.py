@@ -82,8 +82,8 @@ class ReaderKnowledge:
         self.minimum_stock: dict[tuple[Person, Goods], int] = {}
         self.is_intact: dict[Fixture, bool] = {}
         self.neighbors: dict[tuple[Place, str], Place] = {}  # the next place in a direction
-        # Persons who met another: readers assume that both are in the same place.
-        self.seen_with_others: set[Person] = set()
+        # Persons who met another or worked on a fixture: readers assume that both are in the same place.
+        self.placed_by_others: set[Person] = set()
         self.missing: set[Thing] = set()  # things that are not where their owner expects them
         for event in events:
             update = _UPDATES.get(event.__class__)
@@ -148,7 +148,7 @@ def _put(knowledge: ReaderKnowledge, event: e.Put | e.Lose) -> None:
 
 def _gave(knowledge: ReaderKnowledge, event: e.Give | e.Return) -> None:
     knowledge.holder_or_spot[event.thing] = event.whom
-    knowledge.seen_with_others |= {event.who, event.whom}
+    knowledge.placed_by_others |= {event.who, event.whom}
 
 
 def _sought(knowledge: ReaderKnowledge, event: e.Seek) -> None:
@@ -162,7 +162,7 @@ def _missed(knowledge: ReaderKnowledge, event: e.Miss) -> None:
 
 def _bought(knowledge: ReaderKnowledge, event: e.Buy) -> None:
     knowledge.holder_or_spot[event.thing] = event.who
-    knowledge.seen_with_others |= {event.who, event.whom}
+    knowledge.placed_by_others |= {event.who, event.whom}
 
 
 def _has_goods(knowledge: ReaderKnowledge, event: e.HasGoods) -> None:
@@ -179,7 +179,7 @@ def _add_stock(knowledge: ReaderKnowledge, who: Person, goods: Goods, count: int
 def _bought_goods(knowledge: ReaderKnowledge, event: e.BuyGoods) -> None:
     _add_stock(knowledge, event.who, event.goods, event.number)
     _add_stock(knowledge, event.whom, event.goods, -event.number)
-    knowledge.seen_with_others |= {event.who, event.whom}
+    knowledge.placed_by_others |= {event.who, event.whom}
 
 
 def _used(knowledge: ReaderKnowledge, event: e.UseGoods) -> None:
@@ -189,23 +189,25 @@ def _used(knowledge: ReaderKnowledge, event: e.UseGoods) -> None:
 def _shared(knowledge: ReaderKnowledge, event: e.ShareGoods) -> None:
     _add_stock(knowledge, event.who, event.goods, -event.number)
     _add_stock(knowledge, event.whom, event.goods, event.number)
-    knowledge.seen_with_others |= {event.who, event.whom}
+    knowledge.placed_by_others |= {event.who, event.whom}
 
 
 def _broke(knowledge: ReaderKnowledge, event: e.Break) -> None:
     knowledge.is_intact[event.thing] = False
+    knowledge.placed_by_others |= set(event.who.members)
 
 
 def _repaired(knowledge: ReaderKnowledge, event: e.Repair) -> None:
     knowledge.is_intact[event.thing] = True
+    knowledge.placed_by_others |= set(event.who.members)
 
 
 def _has_stall(knowledge: ReaderKnowledge, event: e.HasStall) -> None:
-    knowledge.seen_with_others.add(event.who)  # a seller is assumed to be among customers
+    knowledge.placed_by_others.add(event.who)  # a seller is assumed to be among customers
 
 
 def _talked(knowledge: ReaderKnowledge, event: e.Tell | e.Ask) -> None:
-    knowledge.seen_with_others |= {event.who, event.whom}
+    knowledge.placed_by_others |= {event.who, event.whom}
     if isinstance(event, e.Ask):
         knowledge.missing.add(event.thing)
 

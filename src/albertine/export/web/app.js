@@ -153,9 +153,10 @@ function run() {
     else if (value || required) inputs[name] = value;
   }
   $("error").hidden = true;
+  state.run += 1; // the steps of the run before are not shown any more, even if this input has an error
   try {
     const { sequences, details } = TASKS[page.task].encode(inputs, page, state.tokenizer);
-    Object.assign(state, { details, inputs, steps: [], times: [], follows: true, run: state.run + 1 });
+    Object.assign(state, { details, inputs, steps: [], times: [], follows: true });
     delete $("result").dataset.done;
     state.worker.postMessage({ type: "run", run: state.run, sequences });
   } catch (error) {

@@ -31,14 +31,15 @@ function normalization(config, library) {
 
 const isIdeograph = (code) =>
   (code >= 0x4e00 && code <= 0x9fff) || (code >= 0x3400 && code <= 0x4dbf) || (code >= 0x20000 && code <= 0x2a6df) ||
-  (code >= 0x2a700 && code <= 0x2ceaf) || (code >= 0xf900 && code <= 0xfaff) || (code >= 0x2f800 && code <= 0x2fa1f);
+  (code >= 0x2a700 && code <= 0x2b81f) ||
+  (code >= 0x2b920 && code <= 0x2ceaf) || (code >= 0xf900 && code <= 0xfaff) || (code >= 0x2f800 && code <= 0x2fa1f);
 
 function cleaned(text) {
   let result = "";
   for (const character of text) {
     if (character === "\0" || character === "\ufffd") continue;
     if (/[\t\n\r]/.test(character)) result += " ";
-    else if (/\p{C}/u.test(character)) continue;
+    else if (/[\p{Cc}\p{Cf}\p{Co}\p{Cs}]/u.test(character)) continue; // not what Unicode added later
     else result += /\p{White_Space}/u.test(character) ? " " : character;
   }
   return result;

@@ -30,7 +30,8 @@ def _add_recipe(scene: Scene) -> None:
         first, then = scene.choose(lexicon.PREPARED)
         _add_sentence(scene, f"{first} the {part}")
         if scene.toss(0.6):
-            _add_sentence(scene, f"{then} them when that is done")
+            pronoun = "them" if part.endswith("s") else "it"
+            _add_sentence(scene, f"{then} {pronoun} when that is done")
         if scene.toss(0.3):
             _add_sentence(scene, scene.choose_skewed(lexicon.CAUTIONS))
     _add_sentence(scene, f"Now put the {parts[0]} into {with_article(scene.choose(lexicon.VESSELS))}")

@@ -124,9 +124,9 @@ _ClaimIterator = Iterator[facts.Claim | EventOrder]
 
 
 def _location_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Yield claims that a person is at a place; undecided ones only about persons who met nobody."""
+    """Yield claims that a person is at a place; undecided ones only about persons alone."""
     for who in excerpt.people:
-        if truth is None and (who in excerpt.knowledge.seen_with_others or who in excerpt.knowledge.place):
+        if truth is None and (who in excerpt.knowledge.placed_by_others or who in excerpt.knowledge.place):
             continue
         for place in excerpt.places:
             if excerpt.knowledge.truth(claim := facts.AtPlace(who, place)) is truth:

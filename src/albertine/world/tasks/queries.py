@@ -262,8 +262,23 @@ def unanswerable_variant(query: EventQuery, story: Story, random: UniformRandom)
 
 def could_answer(query: EventQuery, event: Any) -> bool:
     """Return whether an event answers a query, or a reader could infer an answer from it."""
-    return query.matches(event) or (
-        event.__class__ in _INFERENCE_TYPES[query.event.__class__] and _mentions_known_values(query, event)
+    return (
+        query.matches(event)
+        or _names_what_is_counted(query.event, event)
+        or (
+            event.__class__ in _INFERENCE_TYPES[query.event.__class__]
+            and _mentions_known_values(query, event)
+        )
+    )
+
+
+def _names_what_is_counted(asked: Any, event: Any) -> bool:
+    """Return whether a question asks for a number at a place that has an ornament of this kind."""
+    return (
+        isinstance(asked, e.CountAtPlace)
+        and isinstance(event, e.HasOrnament)
+        and event.place is asked.place
+        and asked.what[:-1] in event.ornament  # in the singular, as "a lamp above the door"
     )
 
 

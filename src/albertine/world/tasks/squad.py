@@ -94,9 +94,8 @@ def _spans(value: Any, story: Story, event_index: int, answer_field: str) -> tup
     sentence_index = story.rendered.sentence_of_event[event_index]
     if sentence_index < 0:
         return ()
-    names = [
-        re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in _surface_forms(value, answer_field)
-    ]
+    end = _NOT_A_COUNT if isinstance(value, int) and answer_field != "price" else r"(?![\w-])"
+    names = [re.compile(rf"(?<![\w-]){re.escape(name)}{end}") for name in _surface_forms(value, answer_field)]
     earliest_index = 0 if isinstance(value, (Person, Thing)) else sentence_index
     for index in range(sentence_index, earliest_index - 1, -1):
         start = sum(len(previous) + 1 for previous in story.sentences[:index])
@@ -108,6 +107,10 @@ def _spans(value: Any, story: Story, event_index: int, answer_field: str) -> tup
         if spans:
             return _with_other_names(spans[0], names, context_text(story))
     return ()
+
+
+# The same number may be a price or the time of day.
+_NOT_A_COUNT = r"(?![\w-])(?! (?:pence|o'clock|ounces|minutes)\b)"
 
 
 def _with_other_names(first: AnswerSpan, names: list[re.Pattern[str]], text: str) -> tuple[AnswerSpan, ...]:

@@ -72,7 +72,7 @@ INTRANSITIVE: Final = _words("sneeze yawn hesitate stumble tremble blush doze")
 # Verbs that can be reflexive and reciprocal.
 DO_TO_ONESELF: Final = _words("blame admire forgive defend pity encourage hurt embarrass")
 # Verbs whose base, past and participle differ.
-STRONG: Final = _words("take steal hide shake")
+STRONG: Final = _words("steal shake tear freeze")
 # Verbs with an obligatory object, and prepositions that form no phrasal verb with them.
 PUTTING: Final = (
     ("find", BESIDE),

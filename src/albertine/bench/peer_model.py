@@ -1,0 +1,29 @@
+"""How `transformers` opens a checkpoint of Albertine: some networks need the modelling file beside them."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from albertine.errors import InputError
+from albertine.interop.transformers_config import MODELING_FILE
+from albertine.settings import ModelSettings
+
+
+def peer_options(folder: Path, model: ModelSettings) -> dict[str, Any]:
+    """Return the arguments of `from_pretrained` for a checkpoint.
+
+    Raise `InputError` if it would run code that this version of Albertine has not written.
+
+    Args:
+        folder: folder of the checkpoint.
+        model: settings of its encoder.
+    """
+    if model.is_published_architecture:
+        return {}
+    file = folder / MODELING_FILE
+    if not file.is_file() or file.read_bytes() != (files("albertine.interop") / MODELING_FILE).read_bytes():
+        raise InputError(
+            f"{file}: missing, or not of this version of Albertine, and transformers needs it for this "
+            "network; write the checkpoint again with albertine convert"
+        )
+    return {"trust_remote_code": True}
