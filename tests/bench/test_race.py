@@ -3,11 +3,14 @@
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from albertine.bench import race as pretrain_bench
+from albertine.bench.peer_pretraining import PeerPretraining
 from albertine.bench.race import Race, SideResult
 from albertine.bench.race_runs import RaceResult, RaceRun, common_batches, train_side
 from albertine.bench.race_table import draw_race
@@ -30,7 +33,11 @@ def race_settings(corpus: Corpus) -> RaceSettings:
 
 
 @pytest.mark.slow
-def test_both_sides_train_and_are_evaluated_alike(race_settings: RaceSettings) -> None:
+@pytest.mark.parametrize("share", ["all", "none"])
+def test_both_sides_train_and_are_evaluated_alike(race_settings: RaceSettings, share: Any) -> None:
+    embedding_size = 32 if share == "none" else 16
+    model = replace(race_settings.model, share=share, embedding_size=embedding_size)
+    race_settings = replace(race_settings, model=model)
     ours, peer = (train_side(RaceRun(side, 2e-3, 24, race_settings, 24)) for side in ("ours", "peer"))
     assert len(ours.curve) == len(peer.curve) == 25
     for result in (ours, peer):
@@ -40,6 +47,29 @@ def test_both_sides_train_and_are_evaluated_alike(race_settings: RaceSettings) -
         assert 24 * 128 < result.tokens < 24 * 300
         assert result.tokens_per_second > 0
     assert peer.loss < peer.curve[0][1]
+
+
+def test_the_peer_of_a_bert_is_a_bert(corpus: Corpus) -> None:
+    settings = replace(MODEL, share="none", embedding_size=32, activation="gelu")
+    peer = PeerPretraining(settings, corpus, torch.device("cpu"), torch.float32)
+    assert type(peer.model).__name__ == "BertForPreTraining"
+    assert peer.model.config.num_hidden_layers == 2
+    assert peer.model.config.hidden_act == "gelu"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"norm_first": True}, "model.norm_first"),
+        ({"share": "ffn"}, "model.share"),
+        ({"max_length": 16}, "max_length"),
+    ],
+)
+def test_a_model_that_the_peer_lacks_is_refused(
+    race_settings: RaceSettings, changes: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(InputError, match=rf"^{key} = "):
+        replace(race_settings, model=replace(MODEL, **changes))
 
 
 def test_common_samples_use_peer_masking(corpus: Corpus) -> None:

@@ -176,6 +176,8 @@ def test_wrong_option_counts_and_missing_masks_are_refused(client_for: ClientFac
     assert (status, error_of(response)) == (400, "ka: has no [MASK] to fill")
     _, response = client_for("pretrained")("/fill-mask", {"text": "[MASK] ka " * 99})
     assert "the model takes 64" in response["error"]
+    status, response = client_for("pretrained")("/fill-mask", [{"text": "[MASK] " * 30}] * 70)
+    assert (status, error_of(response)) == (400, "2,100 masks; send at most 2,000 per request")
 
 
 def test_response_to_a_truncated_item_says_so(models: dict[str, Path]) -> None:

@@ -148,7 +148,7 @@ def write_tensor_bundle(
     for name, tensor in sorted(tensors.items()):
         content = tensor.tobytes()
         shape = b"".join(_field(2, _number(1, size)) for size in tensor.shape)
-        entry = _number(1, {"float32": 1, "int64": 9}[tensor.dtype.name]) + _field(2, shape)
+        entry = _number(1, {"float32": 1, "int64": 9, "uint16": 14}[tensor.dtype.name]) + _field(2, shape)
         entry += _number(4, len(data)) if data else b""
         entry += _number(5, len(content)) + b"\x35" + struct.pack("<I", masked_crc32c(content))
         entries.append((name.encode(), entry + entry_fields))

@@ -366,6 +366,13 @@ def test_nan_is_refused_with_the_name_of_the_tensor(checkpoint_maker: ModuleType
         load(checkpoint)
 
 
+def test_bfloat16_is_read(checkpoint_maker: ModuleType, tmp_path: Path) -> None:
+    values = torch.tensor([[1.0, -2.5], [0.15625, 3e30]], dtype=torch.bfloat16)
+    bits = values.view(torch.int16).numpy().view(np.uint16)
+    checkpoint_maker.write_tensor_bundle(tmp_path / "model", {"weights": bits})
+    assert torch.equal(read_tensor_bundle(tmp_path / "model")["weights"], values)
+
+
 def test_index_that_unfolds_is_refused(checkpoint_maker: ModuleType, tmp_path: Path) -> None:
     long_names = {f"{'x' * 100_000}{number}": np.zeros(1, np.float32) for number in range(3)}
     checkpoint_maker.write_tensor_bundle(tmp_path / "model", long_names)

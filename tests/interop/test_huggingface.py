@@ -18,9 +18,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from albertine import progress
+from albertine.cli import app
+from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.interop.huggingface import load_folder, save_folder
-from albertine.interop.load import load
+from albertine.interop.load import has_masked_head, load, load_masked_lm
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
 from albertine.model.span_head import SpanTargets
@@ -369,6 +371,45 @@ def test_differing_copies_load_as_groups(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = hf_model.eval()(**inputs).logits[inputs["attention_mask"].bool()]
         assert_close(reloaded.eval()(strip_from_inputs(inputs)).logits, expected)
+
+
+@pytest.mark.parametrize("share", ["attention", "ffn"])
+def test_plain_keys_change_settings_but_not_the_sharing(share: Any, tmp_path: Path) -> None:
+    settings = small_settings(ModelSettings(share=share, layers=4))
+    save_folder(Model(settings, HeadSettings(kind="classify", dropout=0.1)), tmp_path / "saved")
+    hf_model, _ = open_in_transformers(tmp_path / "saved", "AlbertForSequenceClassification")
+    hf_model.resize_token_embeddings(64)
+    hf_model.config.hidden_dropout_prob = 0.25
+    hf_model.config.classifier_dropout_prob = 0.5
+    reloaded = load(save_transformers(hf_model, tmp_path / "hf"))
+    assert reloaded.settings == replace(settings, vocab_size=64, dropout=0.25)
+    assert reloaded.head_settings.dropout == 0.5
+    file = tmp_path / "hf" / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "classifier_dropout_prob": 2}))
+    with pytest.raises(InputError, match="classifier_dropout_prob"):
+        load(tmp_path / "hf")
+
+
+@pytest.mark.parametrize("family", ["Albert", "Bert"])
+def test_an_encoder_without_a_head_is_no_masked_lm(
+    family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = getattr(transformers_model(family, "pretrain"), family.lower())
+    folder = save_transformers(base, tmp_path / "encoder")
+    model = load(folder)
+    assert model.missing_parameters
+    assert not has_masked_head(model)
+    with pytest.raises(InputError, match="encoder: an encoder without a head, which predicts nothing"):
+        load_masked_lm(folder, folder)
+    assert run_command(app, ["export", str(folder), "--to", "onnx", "--out", str(tmp_path / "onnx")]) == 2
+    assert "an encoder without a head" in capsys.readouterr().err
+    assert run_command(app, ["convert", str(folder), str(tmp_path / "copy")]) == 0
+    assert json.loads((tmp_path / "copy" / "config.json").read_text())["architectures"] == [f"{family}Model"]
+    names = load_file(tmp_path / "copy" / "model.safetensors")
+    assert {name.removeprefix(f"{family.lower()}.") for name in names} == set(base.state_dict())
+    _, loading_info = open_in_transformers(tmp_path / "copy", f"{family}Model")
+    assert loading_info == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
 
 
 def test_another_head_is_initialized_with_a_message(

@@ -17,6 +17,7 @@ from tests.task_fixtures import checkpoint
 
 import albertine
 from albertine.errors import InputError
+from albertine.interop.convert import convert_checkpoint
 from albertine.interop.sentence_transformers_folder import read_sentence_modules
 from albertine.model.sentence_vectors import POOLING_MODES
 
@@ -79,6 +80,19 @@ def test_every_pooling(mode: Any, checkpoint: Path, tmp_path: Path) -> None:
     folder = write_library_folder(tmp_path / "folder", checkpoint, library.Pooling(32, mode))
     assert json.loads((folder / "1_Pooling" / "config.json").read_text())["pooling_mode"]
     expect_vectors_of_library(folder)
+
+
+@pytest.mark.parametrize("model_path", ["", "0_Transformer"])
+def test_a_converted_folder_gives_the_same_vectors(model_path: str, checkpoint: Path, tmp_path: Path) -> None:
+    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    folder = write_old_folder(
+        tmp_path / "folder", checkpoint, pooling, model_path=model_path, max_seq_length=12, do_lower_case=True
+    )
+    convert_checkpoint(str(folder), tmp_path / "copy")
+    vectors = [
+        albertine.pipeline(path, task="embed", device="cpu")(TEXTS) for path in (folder, tmp_path / "copy")
+    ]
+    assert np.array_equal(vectors[0], vectors[1])
 
 
 @pytest.mark.parametrize("activation", [torch.nn.Tanh(), torch.nn.Identity(), torch.nn.GELU()])

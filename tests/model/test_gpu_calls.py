@@ -16,8 +16,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from albertine.model.attention import AttentionLayout
 from albertine.model.encoder import ComputeOptions
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
+from albertine.model.kernels.flash_attention import flash_attention
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
@@ -150,3 +152,15 @@ def test_optimizers_step_on_gpu(name: OptimizerName) -> None:
         optimizers.step(0.1)
         optimizers.step(0.1)
         assert {parameter.device.type for parameter in model.parameters()} == {"cuda"}
+
+
+def test_flash_attention_of_no_sequences() -> None:
+    """A process without samples in a micro-batch computes nothing, with gradients of zero."""
+    qkv = torch.zeros(0, 96, dtype=torch.bfloat16, requires_grad=True)
+    strip = Strip(
+        torch.zeros(0, dtype=torch.long), torch.zeros(0, dtype=torch.long), torch.zeros(1, dtype=torch.long)
+    )
+    context = flash_attention(qkv, AttentionLayout.from_strip(strip), 4)
+    assert context.shape == (0, 32)
+    context.sum().backward()
+    assert qkv.grad is not None

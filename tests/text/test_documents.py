@@ -142,6 +142,7 @@ def test_layout_is_detected() -> None:
     lines = "\n\n".join("\n".join(document) for document in LINE_DOCUMENTS * 5)
     assert detect_layout(lines, "en") == "lines"
     assert detect_layout(BOOK * 20, "en") == "prose"
+    assert detect_layout("There was no plan B\u00a0.\nNone at all.\n" * 9, "en") == "lines"
     assert detect_layout("One paragraph. Of two sentences.\nAnother one here. It too.\n" * 9, "en") == "prose"
     assert (
         detect_layout("A title without an end\nand a line that\ngoes on over\nthe end.\n" * 9, "en")
@@ -157,6 +158,16 @@ def test_folders_globs_and_repeated_names(tmp_path: Path) -> None:
     assert names == ["b.txt", "a.txt"]
     assert find_sources([str(tmp_path / "**" / "*.txt")])
     assert read_all(tmp_path / "notes.md") == [["I am notes.md."]]
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n \n", "\ufeff\n"])
+def test_json_lines_of_standard_input_are_recognized(
+    start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = f'{start}{{"text": "One."}}\n{{"text": "Two."}}\n'.encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    (source,) = find_sources(["-"], spool=tmp_path / "spool")
+    assert source.format == "jsonl"
 
 
 def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

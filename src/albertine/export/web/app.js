@@ -247,7 +247,9 @@ const HEADLINES = {
     const note = prediction.no_answer_probability === undefined ? [] : [element("p", "soft", `Probability that the passage has no answer: ${percent(prediction.no_answer_probability)}`)];
     const answer = element("p", "answer", hasAnswer ? prediction.answer : "No answer in the passage");
     if (!hasAnswer) return [answer, ...note];
-    const passage = element("p", "text", context.slice(0, prediction.start), element("mark", "", context.slice(prediction.start, prediction.end)), context.slice(prediction.end));
+    const part = (start, end) => Array.from(context).slice(start, end).join("");
+    const { start, end } = prediction;
+    const passage = element("p", "text", part(0, start), element("mark", "", part(start, end)), part(end));
     return [answer, passage, ...note];
   },
   order: ({ in_order: share }) => [element("p", "answer", share < 0.5 ? "Swapped" : "In this order")],

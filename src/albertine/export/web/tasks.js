@@ -28,7 +28,8 @@ export const TASKS = {
     predict: (outputs, { options }) => {
       const probabilities = softmax(outputs.map(({ logits }) => logits[0]));
       const best = argmax(probabilities);
-      return { option: best, text: options[best], probability: probabilities[best], probabilities };
+      const letter = String.fromCharCode("A".charCodeAt(0) + best);
+      return { option: best, letter, text: options[best], probability: probabilities[best], probabilities };
     },
     shares: ({ probabilities }, { options }) => distinct(options).map((option, index) => [option, probabilities[index]]),
   },
@@ -200,13 +201,17 @@ function predictAnswer(outputs, { context, windows }, page) {
   if (best.length && !page.answerable) noAnswer -= best[0].score;
   if (!best.length) noAnswer = 1e9;
   const probabilities = softmax(best.map(({ score }) => score));
-  const candidates = best.map(({ start, end }, index) => ({ text: context.slice(start, end), start, end, probability: probabilities[index] }));
+  const characters = (units) => Array.from(context.slice(0, units)).length; // as Python counts, not UTF-16 units
+  const candidates = best.map(({ start, end }, index) => ({
+    text: context.slice(start, end), start: characters(start), end: characters(end), probability: probabilities[index],
+  }));
   const isUnanswered = page.allows_no_answer && noAnswer > page.no_answer_threshold;
   const prediction = { answer: candidates.length && !isUnanswered ? candidates[0].text : "" };
   if (candidates.length && !isUnanswered) Object.assign(prediction, { start: candidates[0].start, end: candidates[0].end });
   if (page.allows_no_answer) {
     prediction.no_answer_score = noAnswer;
     prediction.no_answer_probability = 1 / (1 + Math.exp(page.no_answer_threshold - noAnswer));
+    prediction.best_answer = candidates.length ? candidates[0].text : "";
   }
   return { ...prediction, candidates };
 }
