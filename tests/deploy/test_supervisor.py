@@ -126,6 +126,7 @@ def stop(pid: int) -> None:
     wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
 def test_a_worker_that_hangs_is_replaced(models: dict[str, Path]) -> None:
@@ -155,6 +156,7 @@ def test_a_worker_that_hangs_is_replaced(models: dict[str, Path]) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
 def test_without_a_worker_that_answers_requests_get_503(models: dict[str, Path]) -> None:

@@ -17,6 +17,8 @@ pytest.importorskip("ray")  # it is not built for every platform
 
 ADVICE = "use less text"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
@@ -69,7 +71,6 @@ def test_an_error_of_a_job_is_raised_unchanged(cluster: RayCluster) -> None:
         list(cluster.run(jobs.fail, range(3), advice=""))
 
 
-@pytest.mark.slow
 def test_jobs_are_stopped_while_others_end(cluster: RayCluster) -> None:
     """Ray 2.60 aborts the process if it cancels a job that it hands to a worker at this moment."""
     for _ in range(100):

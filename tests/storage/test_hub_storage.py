@@ -18,6 +18,8 @@ from tests.interop.test_hub import LOAD_SCRIPT
 
 SETTINGS = ModelSettings(vocab_size=61, embedding_size=10, hidden_size=24, layers=3, heads=4, max_length=16)
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
