@@ -81,14 +81,16 @@ def test_quantiles() -> None:
     assert serve._quantile([7.0], 0.99) == 7.0
 
 
-def test_the_peer_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_peer_is_left_out_with_a_reason(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     settings, folder = ServeBenchSettings(), str(tmp_path)
     assert "type tag" in str(serve._missing_peer(folder, "tag", settings))
     assert "--device cpu" in str(serve._missing_peer(folder, "classify", ServeBenchSettings(device="cuda")))
     for file, reason in (("export.json", "exported; name the checkpoint"), ("ensemble.json", "an ensemble")):
         (tmp_path / file).write_text("{}")
         assert reason in str(serve._missing_peer(folder, "classify", settings))
-        assert serve._missing_peer(folder, "classify", ServeBenchSettings(peer="runs/stars")) is None
+        assert serve._missing_peer(folder, "classify", ServeBenchSettings(peer=str(checkpoint))) is None
     monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "fastapi" else object())
     reason = "fastapi not installed; run pip install fastapi transformers"
     assert serve._missing_peer(folder, "classify", settings) == reason

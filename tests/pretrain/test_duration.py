@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
 from albertine.pretrain import duration as pretrain_duration
 from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.default_length import stored_length
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
@@ -107,7 +109,7 @@ def test_minutes_are_refused_where_only_steps_are_possible(settings: PretrainSet
 
 
 def test_settings_without_steps_are_refused(settings: PretrainSettings, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoints" / "step-00000001").mkdir(parents=True)
     (tmp_path / "run" / "settings.toml").write_text("[train]\nlr = 0.1\n")
     with pytest.raises(InputError, match=r"settings\.toml: has no train\.steps"):
         pretrain(tmp_path / "run", with_train(settings, steps=DEFAULT_STEPS, minutes=5))
@@ -121,3 +123,18 @@ def test_workers_hide_the_drawing_until_they_limit_the_step(
     seconds: float, drawing: float, workers: int, expected: float
 ) -> None:
     assert pretrain_duration.seconds_beside_workers(seconds, drawing, workers) == expected
+
+
+def test_a_start_without_a_checkpoint_does_not_fix_the_length(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise InputError("too large")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("albertine.pretrain.run.build_trainer", fail)
+        with pytest.raises(InputError, match="too large"):
+            pretrain(tmp_path / "run", with_train(settings, steps=7))
+    assert stored_length(tmp_path / "run") is None
+    pretrain(tmp_path / "run", with_train(settings, steps=2))
+    assert stored_length(tmp_path / "run") == (2, settings.train.batch_tokens)

@@ -81,7 +81,7 @@ def test_an_error_stops_both_at_the_same_text(text: Path) -> None:
     assert len({outcome.startswith("([") for outcome in outcomes}) == 2
 
 
-def test_a_compressed_file_gives_an_equal_part(tmp_path: Path, text: Path) -> None:
+def test_a_compressed_file_beside_a_plain_one_gives_the_same_part(tmp_path: Path, text: Path) -> None:
     import gzip
 
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(text.read_bytes()))

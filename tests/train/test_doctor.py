@@ -138,7 +138,7 @@ def test_every_rollback_halves_the_learning_rate() -> None:
     assert Doctor(**asdict(doctor)) == doctor
 
 
-def test_reset_accepts_a_new_loss_level() -> None:
+def test_a_changed_objective_accepts_a_new_loss_level() -> None:
     doctor = Doctor()
     run_healthy_steps(doctor, 200, loss=5.0)
     doctor.change_objective(math.inf)

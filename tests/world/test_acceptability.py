@@ -22,10 +22,10 @@ FEMALE = {*WOMEN, *(word for row in KIN for word in (row[0], row[2]))}
 PERSONS = {trade for trade, *_ in TRADES}
 INTRANSITIVE = {"sneezed", "yawned", "hesitated", "stumbled", "trembled", "blushed", "dozed"}
 FORMS = {
-    "": "took stole chose hid drew shook",
-    "had": "taken stolen chosen hidden drawn shaken",
-    "would": "take steal choose hide draw shake",
-    "was": "taking stealing choosing hiding drawing shaking",
+    "": "stole chose drew shook tore froze",
+    "had": "stolen chosen drawn shaken torn frozen",
+    "would": "steal choose draw shake tear freeze",
+    "was": "stealing choosing drawing shaking tearing freezing",
 }
 TAGS = {"has": "hasn't", "will": "won't", "is": "isn't"}
 ADVERB = "quietly|slowly|quickly|gladly|soon|in fact|once again|at last"

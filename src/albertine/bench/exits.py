@@ -207,6 +207,8 @@ class _ExitBenchmark:
         self._source, self._model, self._out, self._settings = source, model, out, settings
         self._results = StoredResults(out / "results")
         checksum = {"sha256": weights_checksum(model)}
+        if "model" not in self._results and any((out / "results").glob("*.json")):
+            raise InputError(f"{out}: a benchmark of an earlier version of Albertine; give another --out")
         if self._results.get("model", lambda: checksum) != checksum:
             raise InputError(f"{out}: a benchmark of other weights than {source} has now; give another --out")
 

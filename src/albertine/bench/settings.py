@@ -59,11 +59,13 @@ class RaceSettings(Settings):
     def check(self) -> None:
         """Raise `SettingError` for a model that transformers does not have."""
         super().check()
-        for name in ("depth_rule", "step_signal", "norm_first", "rotary", "step_rank", "step_vectors"):
-            value = getattr(self.model, name)
-            if value != getattr(ModelSettings(), name):
-                problem = "transformers has published ALBERTs and BERTs only, such as --model albert-tiny"
-                raise SettingError(f"model.{name}", value, problem)
+        if not self.model.is_published_architecture:
+            names = ("depth_rule", "step_signal", "norm_first", "rotary", "step_rank", "step_vectors")
+            name = next(name for name in names if getattr(self.model, name) != getattr(ModelSettings(), name))
+            problem = (
+                "transformers has no such network to race with; choose one such as albert-tiny or bert-base"
+            )
+            raise SettingError(f"model.{name}", getattr(self.model, name), problem)
         if self.model.share not in ("all", "none"):
             raise SettingError(
                 "model.share", self.model.share, "transformers shares all of a layer or nothing"

@@ -104,12 +104,12 @@ def _choose_documents(
         unsorted_keys.append(keys[high_bits == largest])
         unsorted_indices.append(indices[high_bits == largest])
     keys, indices = np.concatenate(unsorted_keys), np.concatenate(unsorted_indices)
-    smallest = np.argsort(keys, kind="stable")[:remaining]
-    held_out[indices[smallest]] = True
-    if remaining:  # a copy of a document that is held out is held out, too, unless all text would be
-        with_copies = held_out.copy()
-        with_copies[indices[keys == keys[smallest[-1]]]] = True
-        return with_copies if with_copies.sum() < total else held_out
+    order = np.argsort(keys, kind="stable")
+    smallest, others = order[:remaining], order[remaining:]
+    # Copies of a document have the same key: if some of them do not fit, none is held out, unless nothing
+    # else would be.
+    separate = smallest[~np.isin(keys[smallest], keys[others])]
+    held_out[indices[separate if held_out.any() or len(separate) else smallest]] = True
     return held_out
 
 

@@ -3,9 +3,9 @@
 N-grams of 1 to `max_ngram` whole words are chosen at random positions without overlap until
 the prediction budget is used; n words have probability proportional to 1/n. An n-gram that
 exceeds the budget is shortened or dropped. What has more than `MAX_WORD_TOKENS` tokens between
-spaces is no word, but text of a script without spaces: each of its tokens counts as a word.
-Of the chosen tokens 80% become [MASK], 10% stay unchanged, and 10% become a random ordinary
-token, each drawn independently.
+spaces is text without spaces, an address or a number: each of its tokens counts as a word. If
+no word fits into the budget, the beginning of one is chosen. Of the chosen tokens 80% become
+[MASK], 10% stay unchanged, and 10% become a random ordinary token, each drawn independently.
 
 In the reference code an n-gram may cross from one segment into the other, and a random token
 may be a special one. Here neither happens; the paper leaves both open.
@@ -74,6 +74,10 @@ def choose_masked_positions(
             if length and 1 not in is_chosen[word : word + length]:
                 is_chosen[word : word + length] = b"\1" * length
                 positions += range(start, end)
+    if not positions and count and max_predictions:
+        first_word = order[0]
+        end = min(int(word_ends[first_word]), int(word_starts[first_word]) + max_predictions)
+        positions += range(int(word_starts[first_word]), end)
     return np.sort(np.array(positions, np.int64))
 
 

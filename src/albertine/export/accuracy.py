@@ -40,6 +40,9 @@ _SAMPLE_TOKENS = 128
 
 Row = TypeVar("Row")
 
+# They name the data by which a fine-tuned model is judged; a pre-trained one has none.
+_SETTINGS_OF_FINETUNED = [*(field.name for field in fields(DataSettings)), "split", "calibrate"]
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -111,10 +114,6 @@ class Judge(ABC):
         """Return the score of the export, in the precision in which it is used by default."""
 
 
-# Settings of the data that judge a fine-tuned model.
-_FOR_FINETUNED = [*(field.name for field in fields(DataSettings)), "task", "split", "calibrate"]
-
-
 def create_judge(
     source: str, folder: Path, model: Model, settings: ExportSettings, *, must_judge: bool
 ) -> Judge | None:
@@ -131,7 +130,7 @@ def create_judge(
     option = "corpus" if is_pretrained else "data"
     for name, is_wrong in (
         ("corpus", not is_pretrained),
-        *((name, is_pretrained) for name in _FOR_FINETUNED),
+        *((name, is_pretrained) for name in _SETTINGS_OF_FINETUNED),
     ):
         if is_wrong and getattr(settings, name) != getattr(ExportSettings(), name):
             kind = "pre-trained" if is_pretrained else "fine-tuned"
@@ -140,8 +139,6 @@ def create_judge(
         needs_calibration = settings.to == "openvino" and settings.calibrate is None
         if must_judge or needs_calibration:
             shown = "held-out texts" if is_pretrained else "labeled rows"
-            if is_pretrained and not must_judge:
-                raise InputError("--corpus is missing: OpenVINO's int8 is calibrated with its held-out texts")
             raise InputError(missing_data_message(option, shown, must_judge=must_judge))
         if settings.calibrate is None:
             return None
@@ -161,6 +158,8 @@ def missing_data_message(option: str, shown: str, *, must_judge: bool) -> str:
         shown: what of the data shows the loss.
         must_judge: whether it is needed to judge the export.
     """
+    if option == "corpus" and not must_judge:
+        return f"--corpus is missing: OpenVINO's int8 is calibrated with its {shown}"
     rest = "--force exports it unseen" if must_judge else "or give --calibrate with rows without labels"
     return f"--{option} is missing: its {shown} show what int8 loses; {rest}"
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from albertine import progress
 from albertine.engines.engine import Engine
 from albertine.engines.exported_folder import open_export, read_settings
 from albertine.engines.selection import prepare_engine
@@ -148,7 +149,10 @@ def _finetuned_from_engine(
 ) -> FinetunedModel:
     tokenizer = load_tokenizer(folder, engine.model_settings.vocab_size)
     if task is not None:
-        card = card_for_task(card, find_task(task), name)
+        own_labels, card = card.labels, card_for_task(card, find_task(task), name)
+        if card.labels != own_labels:
+            order = ", ".join(card.labels)
+            progress.print_message(f"{name}: its labels have no names; taken as {order}, in this order")
     task_type = create_task_type(card, tokenizer, answerable=engine.head_settings.answerable)
     return FinetunedModel(name, folder, card, engine, tokenizer, task_type)
 

@@ -56,9 +56,9 @@ def row_identity(
     return {
         "the version": [_FORMAT, __version__, torch.__version__],
         "the model": [list(_model_identity(folder)) for folder in folders],
-        "the engine": [f"{engine.name}{_library_version(engine)}" for engine in engines],
+        "the engine": "; ".join(f"{engine.name}{_library_version(engine)}" for engine in engines),
         "the device": choose_device(device).type,
-        "the micro-batch": [engine.micro_batch_tokens for engine in engines],
+        "the micro-batch": "; ".join(str(engine.micro_batch_tokens) for engine in engines),
         "the data": data_identity,
         **options,
     }

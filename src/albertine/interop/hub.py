@@ -14,6 +14,7 @@ from typing import Literal
 from albertine.errors import InputError, WorkError, did_you_mean
 from albertine.interop.export_record import EXPORT_FILE, read_export_record
 from albertine.interop.tensor_names import ANSWERABLE_FILE, CO_MATCHING_FILE, EXITS_FILE, MATCHING_FILE
+from albertine.interop.transformers_config import MODELING_FILE
 from albertine.settings import MODEL_PRESETS
 from albertine.storage.cache import local_folder
 
@@ -21,7 +22,7 @@ from albertine.storage.cache import local_folder
 _COMMON_FILES = [EXPORT_FILE, "config.json", "task.json", "tokenizer.json", "tokenizer_config.json"]
 _COMMON_FILES += ["special_tokens_map.json", "spiece.model", "vocab.txt"]
 # More of a checkpoint, with or without the weights.
-_SMALL_FILES = ["model.safetensors.index.json", ANSWERABLE_FILE]
+_SMALL_FILES = ["model.safetensors.index.json", ANSWERABLE_FILE, MODELING_FILE]
 # Of sentence-transformers: its modules, most with a folder of their own.
 _SMALL_FILES += ["modules.json", "sentence_*config.json", "config_sentence_transformers.json"]
 _SMALL_FILES += ["[0-9]_*/config.json"]
@@ -158,7 +159,7 @@ def _download(name: str, revision: str | None, *, weights: bool, exports: _Expor
             _download_export(name, folder)
         elif weights:
             download(commit, *_SMALL_FILES, *_WEIGHT_FILES)
-            if not any((folder / name).exists() for name in _SAFETENSORS_FILES):
+            if not any((folder / file).exists() for file in _SAFETENSORS_FILES):
                 download(commit, "pytorch_model.bin")
         else:
             download(commit, *_SMALL_FILES)

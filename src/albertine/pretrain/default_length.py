@@ -61,7 +61,7 @@ def fitting_batch_tokens(settings: PretrainSettings, tokens: float, world_size: 
 
 
 def stored_length(run: Path) -> tuple[int, int] | None:
-    """Return steps and tokens per batch of a run that has begun; None if it has not."""
+    """Return steps and tokens per batch of a run that has a checkpoint; None if it has none."""
     steps, batch_tokens = (
         duration.stored_number(run, key, PretrainSettings) for key in ("steps", "batch_tokens")
     )
@@ -69,7 +69,7 @@ def stored_length(run: Path) -> tuple[int, int] | None:
 
 
 def with_stored_length(settings: PretrainSettings, stored: tuple[int, int] | None) -> PretrainSettings:
-    """Return settings with the length of a run that has begun, where it is not given."""
+    """Return settings with the length of a run that has a checkpoint, where it is not given."""
     train = settings.train
     if stored is None or train.minutes is not None:
         return settings

@@ -98,7 +98,7 @@ class Settings:
 
 def typed_fields(settings_class: type[Settings]) -> list[tuple[dataclasses.Field[Any], Any]]:
     """Return the fields of a settings class with their resolved types."""
-    hints = _resolved_types(settings_class)  # type: ignore[arg-type]  # a class has another __hash__
+    hints = _resolved_types(settings_class)  # type: ignore[arg-type]  # a class is hashable
     return [(field, hints[field.name]) for field in dataclasses.fields(settings_class)]
 
 

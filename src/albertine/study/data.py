@@ -32,6 +32,7 @@ from albertine.text.settings import TokenizerSettings
 from albertine.text.sources import Source, find_sources
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.world.settings import WorldSettings
+from albertine.world.stories import WORLD_VERSION
 from albertine.world.write import write_world
 
 DATA_FOLDER = "data"
@@ -142,7 +143,7 @@ def find_data(
     content: dict[str, object]
     if own_text is None:
         world = _world_settings(protocol)
-        content = {"world": [world.stories, world.train, world.dev, world.seed, world.tasks]}
+        content = {"world": [WORLD_VERSION, world.stories, world.train, world.dev, world.seed, world.tasks]}
     else:
         sources = find_sources([own_text])
         if any(source.format == "hub" for source in sources):

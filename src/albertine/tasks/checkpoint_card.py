@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from albertine import progress
 from albertine.display import display_text
 from albertine.errors import InputError, did_you_mean
 from albertine.interop.huggingface import TASK_CARD_FILE
@@ -130,10 +129,7 @@ def card_for_task(card: TaskCard, task: Task, source: str) -> TaskCard:
             raise InputError(
                 f"{source}: its labels are {model_labels}; those of {task.name} are {task_labels}"
             )
-        card = replace(card, labels=task.labels)
-        progress.print_message(
-            f"{source}: its labels have no names; taken as {', '.join(task.labels)}, in this order"
-        )
+        card = replace(card, labels=task.labels)  # unnamed labels are assumed to be in the order of the task
     metric_names = task.metric_names if task.is_official or not card.metric_names else card.metric_names
     return replace(
         card,

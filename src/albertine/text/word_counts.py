@@ -83,10 +83,10 @@ class TextSample:
     def report_end(self) -> None:
         """Print that the sample is full."""
         has_whole_chunks = all(chunk.source.has_byte_ranges for chunk in self.chunks)
-        sample = (
-            "a random sample" if has_whole_chunks else "a sample, with the beginnings of compressed files,"
-        )
-        progress.print_message(f"training on {sample} of {self.max_text_mb} MB of the text")
+        sample = f"a random sample of {self.max_text_mb} MB of the text"
+        if not has_whole_chunks:
+            sample += ", with the beginnings of files that can be read from their start only"
+        progress.print_message(f"training on {sample}")
 
 
 def plan_sample(sources: Sequence[Source], settings: TokenizerSettings) -> TextSample:

@@ -48,7 +48,7 @@ _LOCK_FILE = "run.lock"
 _FORMAT_1_FOLDER = "trainer"  # name of checkpoints/ in format 1
 # Files beside a model that are not published with it.
 _FILES_OF_RUNS = {STATE_FILE, OPTIMIZER_FILE, TRAINED_WEIGHTS_FILE, SETTINGS_FILE, METRICS_FILE}
-_FILES_OF_RUNS |= {"report.html"}
+_FILES_OF_RUNS |= {"report.html"}  # of `albertine report`
 _COMMAND_SETTINGS = {"corpus", "task"}  # of pre-training only, and of fine-tuning only
 
 

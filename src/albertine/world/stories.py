@@ -26,6 +26,8 @@ GENRES = {
 CORPUS_GENRES = ("household", "journey", "market", "letters", "mystery", "place")
 REPORT_GENRES = ("report",)
 OTHER_DOMAIN_GENRES = ("manual",)
+# Raise it if the same seed gives other stories or tasks, so that studies do not mix two worlds.
+WORLD_VERSION = 2
 MIN_SENTENCES, MAX_SENTENCES = 6, 60
 _MIN_EVENTS, _EVENT_RANGE = 12, 62  # counts of events; a sentence tells one or two of them
 

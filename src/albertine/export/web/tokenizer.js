@@ -6,7 +6,13 @@
 import { Tokenizer as LibraryTokenizer } from "./lib/tokenizers.js";
 
 const WORD_START = "▁";
-const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
+
+let segmenter = null; // some browsers have none, and WordPiece without offsets needs none
+
+function graphemes(text) {
+  segmenter ??= new Intl.Segmenter("en", { granularity: "grapheme" });
+  return Array.from(segmenter.segment(text), ({ segment }) => segment);
+}
 
 // ---- Normalization -------------------------------------------------------------------------------------------------
 
@@ -84,7 +90,7 @@ function precompiled(map) {
     const whole = encoder.encode(cluster).length < 6 ? replacement(cluster) : null;
     return whole ?? Array.from(cluster, (character) => replacement(character) ?? character).join("");
   };
-  return (text) => Array.from(graphemes.segment(text), ({ segment }) => ofCluster(segment)).join("");
+  return (text) => graphemes(text).map(ofCluster).join("");
 }
 
 // ---- The split into words ------------------------------------------------------------------------------------------
@@ -228,7 +234,7 @@ function byteIds(ids) {
 // Where the characters of a normalized word come from: the lengths of normalized prefixes say it. Clusters of
 // characters are treated one by one, because a word may be a passage of a script without spaces.
 function sourceIndices(word, normalize) {
-  const clusters = Array.from(graphemes.segment(word), ({ segment }) => segment);
+  const clusters = graphemes(word);
   const areSeparate = clusters.map(normalize).join("") === normalize(word);
   const starts = [0], sources = []; // by character of the word; by character of the normalized word
   for (const part of areSeparate ? clusters : [word]) {

@@ -150,10 +150,11 @@ def parse_option(value: Any, options: tuple[str, ...]) -> int:
     position = _letter_or_number(value)
     if isinstance(value, str) and options.count(value) == 1:
         index = options.index(value)
-        if position is not None and position != index and 0 <= position < len(options):
+        is_letter = value.strip().isalpha()  # which is more often a word than a position
+        if not is_letter and position not in (None, index) and 0 <= (position or 0) < len(options):
             raise RowError(
-                f"{describe_value(value)} is the text of an option, and the position of another; give the "
-                "options letters, or numbers that are not text, as in JSON"
+                f"{describe_value(value)} is the text of an option, and the number of another; write the "
+                "label as the letter of the option, or as a number of JSON"
             )
         return index
     if position is None or not 0 <= position < len(options):

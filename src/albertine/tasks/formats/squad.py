@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
-from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.json_input import JsonError, read_json
 from albertine.storage.objects import display_path
@@ -122,16 +121,17 @@ def write_predictions(predictions: Iterator[tuple[QuestionExample, dict[str, Any
     """
     answers_by_id: dict[str, str] = {}
     no_answer_probabilities: dict[str, float] = {}
+    num_repeated = 0
     for example, prediction in predictions:
-        if example.example_id in answers_by_id:
-            raise InputError(
-                f"{example.location}: its id {display_text(example.example_id)} is that of an earlier "
-                f"question, and {display_path(out)} has one answer for each id; write a .jsonl, .csv or .tsv "
-                "file instead"
-            )
+        num_repeated += example.example_id in answers_by_id
         answers_by_id[example.example_id] = prediction["answer"]
         if "no_answer_score" in prediction:
             no_answer_probabilities[example.example_id] = prediction["no_answer_probability"]
+    if num_repeated:
+        progress.print_message(
+            f"{display_path(out)}: {num_repeated:,} questions have the id of an earlier one, and the last "
+            "answer is kept; a .jsonl, .csv or .tsv file has all"
+        )
     for file, content, description in (
         (out.with_suffix(".no_answer.json"), no_answer_probabilities, "no-answer probabilities"),
         (out, answers_by_id, "answers"),
