@@ -686,6 +686,22 @@ def squad_models(folder: Path, checkpoint: Path) -> list[str]:
     return [str(save_untrained_model(folder / f"m{seed}", checkpoint, head, card, seed)) for seed in (1, 2)]
 
 
+def test_questions_with_the_same_id_are_counted(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions: list[dict[str, Any]] = [
+        {"question": "Ka?", "id": number, "answers": []} for number in ("1", "2", "1")
+    ]
+    data = {"data": [{"paragraphs": [{"context": "Ka lo mi.", "qas": questions}]}]}
+    (tmp_path / "dev-v1.1.json").write_text(json.dumps(data))
+    card = TaskCard("squad-1.1", "span", max_length=64)
+    model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("span"), card)
+    settings = PredictSettings(data=str(tmp_path / "dev-v1.1.json"), device="cpu", precision="fp32")
+    predict(str(model), settings, tmp_path / "out.json")
+    assert list(json.loads((tmp_path / "out.json").read_text())) == ["1", "2"]
+    assert "out.json: 1 questions have the id of an earlier one" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("data", ["", "dev-v2.0.json"], ids=["folder", "file"])
 def test_squad_answers_are_json_for_folder_and_file(data: str, checkpoint: Path, tmp_path: Path) -> None:
     """SQuAD publishes no test split, so its folder has only train and dev."""

@@ -125,6 +125,16 @@ def test_other_held_out_examples_have_no_difference(tmp_path: Path) -> None:
     assert comparison.difference(comparison.runs[1]) is None
 
 
+@pytest.mark.parametrize("name", ["dev", "data"])
+def test_other_data_have_no_difference(name: str, tmp_path: Path) -> None:
+    folders = [write_finetuning(tmp_path / run, {1: 0.6, 2: 0.7}) for run in ("a", "b")]
+    for folder in folders:
+        set_paths(folder, **{name: f"{folder.name}.csv"})
+    comparison = compare_runs(folders)
+    assert f"the runs differ in {name}" in comparison.warnings[0]
+    assert comparison.difference(comparison.runs[1]) is None
+
+
 def set_paths(folder: Path, **values: str) -> None:
     """Set settings of the runs in a folder that were not set."""
     for file in folder.glob("*/settings.toml"):

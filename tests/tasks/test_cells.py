@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from albertine.tasks.formats.cells import example_id, parse_answers
+from albertine.tasks.card import sorted_labels
+from albertine.tasks.formats.cells import example_id, parse_answers, parse_option
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.span_extraction import SpanExtraction
@@ -33,3 +34,28 @@ def test_prediction_needs_no_answers() -> None:
     assert example.answers is None
     with pytest.raises(RowError, match="its answer is not in the passage"):
         SpanExtraction.example_from_row(question, DataSettings(), require_labels=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "index"),
+    [
+        ("the", ("a", "the"), 1),
+        ("a", ("the", "a", "an"), 1),  # a word, and not the letter of the first option
+        ("C", ("the", "a", "an"), 2),
+        ("2", ("x", "y", "z"), 2),
+        (2, ("2", "1", "0"), 2),
+        ("1", ("0", "1"), 1),
+        ("7", ("5", "7"), 1),
+    ],
+)
+def test_options_are_named_by_text_letter_or_number(value: Any, options: tuple[str, ...], index: int) -> None:
+    assert parse_option(value, options) == index
+
+
+def test_an_ambiguous_option_is_refused() -> None:
+    with pytest.raises(RowError, match="2 is the text of an option, and the number of another"):
+        parse_option("2", ("5", "2", "7"))
+
+
+def test_equal_numbers_are_sorted_as_text() -> None:
+    assert sorted_labels(["01", "1", "10", "2", "+1"]) == ("+1", "01", "1", "2", "10")

@@ -13,7 +13,7 @@ from albertine.world.cast import Place, Spot, Thing
 from albertine.world.english.grammar import number_in_words
 from albertine.world.stories import CORPUS_GENRES, make_story
 from albertine.world.tasks import glue, inference, race, squad
-from albertine.world.tasks.queries import EventQuery
+from albertine.world.tasks.queries import EventQuery, could_answer
 from albertine.world.tasks.state_questions import StateQuestion
 
 from .independent_reader import ReplayedState
@@ -109,6 +109,29 @@ def test_inference_labels_are_true(name: str, file: str) -> None:
         (type(example.generated.claim).__name__, example.generated.affirmed) for example in examples
     )
     assert min(families.values()) > 8, "every claim type is affirmed and denied"
+
+
+@pytest.mark.parametrize("event_type", [e.Break, e.Repair])
+def test_nobody_who_works_on_a_fixture_is_said_to_be_elsewhere(event_type: Any) -> None:
+    stories = (make_story(5, "text", number, ("report",)) for number in range(200))
+    events = [event for story in stories for event in story.log if isinstance(event, event_type)]
+    assert len(events) > 10
+    for event in events:
+        knowledge = facts.ReaderKnowledge([event])
+        assert set(event.who.members) <= knowledge.placed_by_others
+
+
+def test_an_ornament_answers_how_many_there_are() -> None:
+    stories = (make_story(5, "text", number, ("place",)) for number in range(100))
+    ornament = next(
+        event
+        for story in stories
+        for event in story.log
+        if isinstance(event, e.HasOrnament) and event.ornament == "seven narrow windows"
+    )
+    for what, is_answered in (("windows", True), ("bells", False)):
+        query = EventQuery(e.CountAtPlace(ornament.place, 3, what), "number")
+        assert could_answer(query, ornament) is is_answered
 
 
 def test_premises_mention_their_events() -> None:
@@ -236,6 +259,10 @@ def test_spans_are_answers(paragraphs: list[squad.SquadParagraph]) -> None:
         for question in paragraph.answerable:
             for span in question.answers:
                 assert text[span.start : span.start + len(span.text)] == span.text
+                is_count = (
+                    isinstance(question.origin, EventQuery) and question.origin.answer_field == "number"
+                )
+                assert not (is_count and text[span.start + len(span.text) :].startswith(" pence"))
             kinds[type(question.origin).__name__] += 1
             gold_values = _gold(question.origin, paragraph.story.log)
             assert len(gold_values) == 1, question.question

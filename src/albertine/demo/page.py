@@ -52,8 +52,8 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
         ("parameters of ALBERT", f"{albert_count:,}"),
         ("times as many in BERT", f"{bert_count / albert_count:.1f}"),
         ("tokens of training text", f"{corpus.manifest.tokens['train'] / 1e6:.1f}M"),
-        ("masked tokens predicted correctly", f"{probe['mask_token_accuracy']['value']:.0%}"),
-        ("segment orders recognized", f"{probe['sop_accuracy']['value']:.0%}"),
+        ("masked tokens predicted correctly", _value(probe["mask_token_accuracy"], ".0%")),
+        ("segment orders recognized", _value(probe["sop_accuracy"], ".0%")),
         ("for all steps", f"{max(1, round(seconds / 60)):,} min"),
     ]
     lead = (
@@ -139,7 +139,7 @@ def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str
         accuracies = [
             _with_interval(probe[f"{objective}_accuracy"]) for objective in ("mask_token", "sop", "nsp")
         ]
-        loss = f"{probe['mask_token_loss']['value']:.3f}"
+        loss = _value(probe["mask_token_loss"], ".3f")
         rows.append([_DISPLAY_NAMES[name], accuracies[0], loss, *accuracies[1:]])
     explanation = (
         f"Accuracy on {probe_results['albert']['probe']['sequences']:,} held-out samples, with 95% "
@@ -160,6 +160,11 @@ def _held_out_text(manifest: Manifest) -> str:
         f"text, {tokens:,} tokens in {documents:,} {'document' if documents == 1 else 'documents'} of "
         f"{sum(manifest.documents.values()):,}."
     )
+
+
+def _value(estimate: dict[str, float | None], form: str) -> str:
+    """Return the value of an estimate; little held-out text may have nothing to estimate."""
+    return "unknown" if estimate["value"] is None else format(estimate["value"], form)
 
 
 def _with_interval(estimate: dict[str, float | None]) -> str:

@@ -75,7 +75,7 @@ def predict_dev(
         num_dev=len(dev),
         num_truncated=counts.num_truncated_examples,
         unknown_share=counts.unknown_share,
-        constant=_constant_result(task_type, examples),
+        constant=_constant_result(task_type, [example for example, _ in dev]),
         examples=_example_columns(scored, outcomes),
         decisions=decision_columns(outcomes),
         num_wrong=sum(outcome.severity > 0 for outcome in outcomes),

@@ -48,4 +48,7 @@ def show_ensemble(result: EnsembleResult, *, as_json: bool) -> None:
     console = progress.result_console()
     console.print(table)
     summary = f"{result.task}, on dev: {format_metrics(result.metrics)}"
-    console.print(f"{summary}; {100 * result.gain:+.2f} over the best single model", highlight=False)
+    gain = f"{100 * result.gain:+.2f} over the best single model"
+    if len(result.selected) < len(result.candidates):
+        gain += ", on the examples that selected the members, so somewhat too high"
+    console.print(f"{summary}; {gain}", highlight=False)

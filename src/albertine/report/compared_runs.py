@@ -89,19 +89,27 @@ class RunComparison:
         return [name for name in self.runs[0].scores if all(name in run.scores for run in self.runs)]
 
     @property
-    def _share_held_out_examples(self) -> bool:
-        """Whether the same seed selected the held-out examples of all runs."""
-        return len({run.held_out_seed for run in self.runs if run.holds_out_examples}) <= 1
+    def _measured_otherwise(self) -> list[str]:
+        """What differs between the runs so that their scores are of other samples."""
+        keys = set(_SETTINGS_OF_MEASUREMENT)
+        if any(run.settings.get("dev") is None for run in self.runs):
+            keys |= _SETTINGS_WITHOUT_DEV
+        found = [
+            key for key in self.differing_settings if key in keys or key.startswith(_TABLES_OF_MEASUREMENT)
+        ]
+        if len({run.held_out_seed for run in self.runs if run.holds_out_examples}) > 1:
+            found.append("the seed, which selects the held-out examples")
+        return found
 
     def difference(self, run: ComparedRun) -> PairedDifference | None:
         """Return how much a run's task score is above that of the first run, over the same seeds.
 
         None for the first run, for pre-training, if the runs have fewer than two seeds in common, and if they
-        hold out different examples.
+        are measured on other data.
         """
         first = self.runs[0]
         common = [seed for seed in run.seeds if seed in first.seeds]
-        if run is first or not run.task_scores or len(common) < 2 or not self._share_held_out_examples:
+        if run is first or not run.task_scores or len(common) < 2 or self._measured_otherwise:
             return None
         by_seed, first_by_seed = (
             dict(zip(compared.seeds, compared.task_scores, strict=True)) for compared in (run, first)
@@ -112,18 +120,10 @@ class RunComparison:
     def warnings(self) -> list[str]:
         """What a reader of the scores has to know."""
         warnings = []
-        keys = set(_SETTINGS_OF_MEASUREMENT)
-        if any(run.settings.get("dev") is None for run in self.runs):
-            keys |= _SETTINGS_WITHOUT_DEV
-        measured_otherwise = [
-            key for key in self.differing_settings if key in keys or key.startswith(_TABLES_OF_MEASUREMENT)
-        ]
-        if not self._share_held_out_examples:
-            measured_otherwise.append("the seed, which selects the held-out examples")
-        if measured_otherwise:
+        if self._measured_otherwise:
             warnings.append(
                 f"the scores are not of the same samples, because the runs differ in "
-                f"{', '.join(measured_otherwise)}; measure all models on the same data, with "
+                f"{', '.join(self._measured_otherwise)}; measure all models on the same data, with "
                 + ("albertine probe" if self.runs[0].task is None else "albertine evaluate")
             )
         if all(len(run.seeds) == 1 for run in self.runs):

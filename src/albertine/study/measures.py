@@ -54,7 +54,7 @@ MEASURES = {
     "iterated_angle": Measure("angle at 4 x depth", "layers", 1),
     "mean_steps": Measure("mean steps", "layers", 1, is_higher_better=False),  # of models that halt
     "mnli": _percentage("MNLI", "tasks"),
-    "squad-1.1": _percentage("SQuAD F1", "tasks"),
+    "squad-1.1": _percentage("SQuAD (EM + F1) / 2", "tasks"),  # as in the averages of the paper
     "race": _percentage("RACE", "tasks"),
     "sst-2": _percentage("SST-2", "tasks"),
     "rte": _percentage("RTE", "tasks"),

@@ -99,6 +99,6 @@ def sorted_labels(labels: Iterable[Any]) -> tuple[str, ...]:
     """Return the distinct labels, sorted by value if all are whole numbers, else alphabetically."""
     distinct = {str(label) for label in labels}
     try:
-        return tuple(sorted(distinct, key=int))
+        return tuple(sorted(distinct, key=lambda label: (int(label), label)))
     except ValueError:
         return tuple(sorted(distinct))

@@ -123,6 +123,9 @@ class Checkpointing:
             restored.best = None
         if self._distributed.is_main:
             self._recorder.discard_after(restored.step)
+            # The best model so far may be among those that were discarded.
+            assert checkpoint is not None
+            self._recorder.publish_model(checkpoint, None if restored.best is None else restored.best.step)
         return restored
 
     def _restore(self, checkpoint: Checkpoint | None) -> TrainerState:

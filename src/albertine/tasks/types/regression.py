@@ -93,6 +93,8 @@ class Regression(TextTask):
 
     def updated_card(self, card: TaskCard) -> TaskCard:
         """Return the card with the standard deviation of the numbers."""
+        if card.target_scale is not None and not self.target_transform:  # of a model that is not in training
+            return card
         return replace(card, target_scale=self._scale)
 
     @property
