@@ -30,13 +30,15 @@ from albertine.interop.load import load
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, SettingError
 from albertine.settings.engine import EngineOptions
-from albertine.tasks.baseline.baseline import predict_label_sets
+from albertine.tasks.baseline.baseline import predict_label_probabilities
 from albertine.tasks.card import TaskCard, parse_card
 from albertine.tasks.examples import MultiLabelExample
 from albertine.tasks.metrics.multi_label import best_label_threshold, multi_label_metrics
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
+from albertine.tasks.types.multi_label import MultiLabel
+from albertine.text.tokenizer import Tokenizer
 from tests.task_fixtures import (
     random_words,
     save_untrained_model,
@@ -161,13 +163,31 @@ def test_baseline_is_one_logistic_regression_per_label() -> None:
 
     truth = np.array([[label in (example.labels or ()) for label in LABELS] for example in train]).astype(int)
     model = OneVsRestClassifier(LogisticRegression(C=10, tol=1e-8, max_iter=10_000)).fit(dense(train), truth)
-    expected = [
-        [label for label, has_label in zip(LABELS, row, strict=True) if has_label]
-        for row in model.predict(dense(dev))
-    ]
-    assert predict_label_sets(train, dev) == expected
-    assert predict_label_sets([replace(train[0], labels=())], dev[:1]) == [[]]
-    assert predict_label_sets([replace(train[0], labels=("a",))], dev[:1]) == [["a"]]
+    labels, probabilities = predict_label_probabilities(train, dev)
+    assert labels == list(LABELS)
+    np.testing.assert_allclose(probabilities, model.predict_proba(dense(dev)), atol=1e-3)
+    labels, probabilities = predict_label_probabilities([replace(train[0], labels=())], dev[:1])
+    assert (labels, probabilities.shape) == ([], (1, 0))
+    labels, probabilities = predict_label_probabilities([replace(train[0], labels=("a",))], dev[:1])
+    assert labels == ["a"]
+    assert probabilities[0, 0] > 0.5
+
+
+def test_the_baseline_has_the_best_threshold_on_dev(albertine_tokenizer: Tokenizer) -> None:
+    train, dev = examples_of(1, 80), examples_of(2, 40)
+    _, probabilities = predict_label_probabilities(train, dev)
+    truth = np.array([[label in (example.labels or ()) for label in LABELS] for example in dev])
+    best = max(
+        float(
+            2
+            * (truth & (probabilities >= threshold)).sum()
+            / (truth.sum() + (probabilities >= threshold).sum())
+        )
+        for threshold in probabilities.ravel()
+    )
+    task_type = MultiLabel(albertine_tokenizer, LABELS, 20, 0.0, 0.5)
+    metrics = task_type.compute_metrics(dev, MultiLabel.baseline_predictions(train, dev))
+    assert metrics["micro_f1"] == pytest.approx(best)
 
 
 @pytest.fixture(scope="module")

@@ -38,10 +38,10 @@ def predict_labels(train: Sequence[TextExample], examples: Sequence[TextExample]
     return [str(names[label]) for label in _scores(features, examples, weights).argmax(axis=1)]
 
 
-def predict_label_sets(
+def predict_label_probabilities(
     train: Sequence[MultiLabelExample], examples: Sequence[MultiLabelExample]
-) -> list[list[str]]:
-    """Return the labels of each example that logistic regressions predict, one for each label.
+) -> tuple[list[str], Floats]:
+    """Return the labels of train, and their probabilities by a logistic regression each, [examples, labels].
 
     Args:
         train: the labeled examples to which they are fitted, at least one.
@@ -53,7 +53,7 @@ def predict_label_sets(
 
     labels = sorted({label for example in train for label in labels_of(example)})
     if not labels:
-        return [[] for _ in examples]
+        return [], np.zeros((len(examples), 0))
     sample = _bounded_sample(train, _MAX_LOGITS // len(labels))
     features = TextFeatures(sample, _MAX_WEIGHTS // len(labels))
     rows = features.rows(sample)
@@ -65,7 +65,7 @@ def predict_label_sets(
         else:
             weights.append(fit_logistic_regression(rows, has_label, 2, _LOGISTIC_PENALTY)[1])
     scores = _scores(features, examples, np.stack(weights))
-    return [[label for label, score in zip(labels, row, strict=True) if score > 0] for row in scores]
+    return labels, 1 / (1 + np.exp(-np.clip(scores, -500, 500)))
 
 
 def predict_numbers(train: Sequence[TextExample], examples: Sequence[TextExample]) -> list[float]:

@@ -20,7 +20,7 @@ from albertine.model.heads import PredictionOutput
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
-from albertine.tasks.baseline.baseline import predict_label_sets
+from albertine.tasks.baseline.baseline import predict_label_probabilities
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import MultiLabelExample
 from albertine.tasks.formats.cells import example_id, parse_label_columns, parse_label_set, row_texts
@@ -218,7 +218,15 @@ class MultiLabel(TextTask):
         cls, train: Sequence[MultiLabelExample], examples: Sequence[MultiLabelExample]
     ) -> list[Prediction]:
         """Return the labels of each example that bags of words predict, one for each label."""
-        return [{"labels": labels} for labels in predict_label_sets(train, examples)]
+        labels, probabilities = predict_label_probabilities(train, examples)
+        truth = np.zeros(probabilities.shape, np.bool_)
+        for row, example in enumerate(examples):
+            truth[row] = [label in (example.labels or ()) for label in labels]
+        threshold = best_label_threshold(truth, probabilities)  # as that of the model, on the same examples
+        return [
+            {"labels": [label for label, value in zip(labels, row, strict=True) if value >= threshold]}
+            for row in probabilities
+        ]
 
     @classmethod
     def constant_predictions(cls, examples: Sequence[MultiLabelExample]) -> tuple[str, list[Prediction]]:
