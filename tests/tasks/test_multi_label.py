@@ -38,7 +38,7 @@ from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.multi_label import MultiLabel
-from albertine.text.tokenizer import Tokenizer
+from albertine.text.tokenizer import load_tokenizer
 from tests.task_fixtures import (
     random_words,
     save_untrained_model,
@@ -173,7 +173,7 @@ def test_baseline_is_one_logistic_regression_per_label() -> None:
     assert probabilities[0, 0] > 0.5
 
 
-def test_the_baseline_has_the_best_threshold_on_dev(albertine_tokenizer: Tokenizer) -> None:
+def test_the_baseline_has_the_best_threshold_on_dev(tokenizer: Path) -> None:
     train, dev = examples_of(1, 80), examples_of(2, 40)
     _, probabilities = predict_label_probabilities(train, dev)
     truth = np.array([[label in (example.labels or ()) for label in LABELS] for example in dev])
@@ -185,7 +185,7 @@ def test_the_baseline_has_the_best_threshold_on_dev(albertine_tokenizer: Tokeniz
         )
         for threshold in probabilities.ravel()
     )
-    task_type = MultiLabel(albertine_tokenizer, LABELS, 20, 0.0, 0.5)
+    task_type = MultiLabel(load_tokenizer(tokenizer), LABELS, 20, 0.0, 0.5)
     metrics = task_type.compute_metrics(dev, MultiLabel.baseline_predictions(train, dev))
     assert metrics["micro_f1"] == pytest.approx(best)
 
