@@ -244,6 +244,8 @@ def test_sweep_covers_the_grid(checkpoint: Path, finetune_settings: FinetuneSett
     report = json.loads((tmp_path / "run/results.json").read_text())
     assert report["best_run"].startswith("lr-0.003")
     assert len(report["runs"]) == 4
+    assert results.num_settings == 4
+    assert report["median"] == results.median_metrics == results.best.metrics
     with pytest.raises(InputError, match="must be numbers"):
         SweepGrid(lr="fast")
     for key, text in (

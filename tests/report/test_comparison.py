@@ -158,7 +158,7 @@ def test_other_training_data_matter_only_without_dev(dev: str | None, tmp_path: 
 def test_the_first_seed_of_a_sweep_selects_the_held_out_examples(tmp_path: Path) -> None:
     sweep = write_finetuning(tmp_path / "sweep", {0: 0.5, 1: 0.6})
     results = json.loads((sweep / "results.json").read_text())
-    results["runs"].append(results["runs"][1])  # a second rate with this seed; the best run has seed 1
+    results["runs"].append({**results["runs"][1], "lr": 2e-3})  # a second rate; the best run has seed 1
     (sweep / "results.json").write_text(json.dumps(results))
     other = write_finetuning(tmp_path / "other", {0: 0.5, 1: 0.7})
     for folder in (sweep, other):
@@ -177,11 +177,11 @@ def test_brackets_in_names_are_printed(tmp_path: Path, capsys: pytest.CaptureFix
     assert "a[b]" in capsys.readouterr().out.replace("\n", "")
 
 
-def test_of_a_sweep_only_the_best_run_counts(tmp_path: Path) -> None:
+def test_of_a_sweep_only_the_best_settings_count(tmp_path: Path) -> None:
     folder = write_finetuning(tmp_path / "a", {0: 0.5, 1: 0.7})
     results = json.loads((folder / "results.json").read_text())
-    for run in results["runs"]:
-        run["seed"] = 0
+    for rate, run in enumerate(results["runs"], start=1):
+        run |= {"seed": 0, "lr": rate * 1e-3}
     (folder / "results.json").write_text(json.dumps(results))
     comparison = compare_runs([folder, write_finetuning(tmp_path / "b", {0: 0.6})])
     assert comparison.runs[0].scores["accuracy"] == (0.7,)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -46,9 +46,20 @@ class FinetuneResults:
         return min(self.runs, key=score)
 
     @property
+    def runs_like_best(self) -> tuple[FinetuneResult, ...]:
+        """The runs with the hyperparameters of the best: all runs, or in a sweep those of its best point."""
+        return tuple(runs_like(self.best, self.runs))
+
+    @property
+    def num_settings(self) -> int:
+        """Number of different hyperparameters; more than one in a sweep."""
+        return len(set(map(_hyperparameters, self.runs)))
+
+    @property
     def median_metrics(self) -> dict[str, float]:
-        """The median of each metric over the runs."""
-        return {name: median(run.metrics[name] for run in self.runs) for name in self.runs[0].metrics}
+        """The median of each metric over the runs with the hyperparameters of the best."""
+        runs = self.runs_like_best
+        return {name: median(run.metrics[name] for run in runs) for name in runs[0].metrics}
 
     @property
     def problem(self) -> str | None:
@@ -70,6 +81,16 @@ class FinetuneResults:
         """Write `results.json` into the output folder."""
         with atomic_file(out / RESULTS_FILE) as file:
             file.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
+
+
+def runs_like(best: FinetuneResult, runs: Iterable[FinetuneResult]) -> list[FinetuneResult]:
+    """Return the runs that differ from one of them in their seed at most."""
+    return [run for run in runs if _hyperparameters(run) == _hyperparameters(best)]
+
+
+def _hyperparameters(run: FinetuneResult) -> tuple[str, int, float, int]:
+    """Return what a sweep varies; each restart of a run has halved its learning rate."""
+    return f"{run.lr * 2**run.restarts:.6g}", run.batch_size, run.dropout, run.steps
 
 
 @dataclass(frozen=True)

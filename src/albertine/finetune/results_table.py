@@ -43,15 +43,17 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
         cells = (f"{run.lr:.3g}", f"{run.batch_size:,}", f"{run.dropout:g}", best_step)
         metrics = {name: run.metrics[name] for name in names}
         table.add_row(escape(run.run_name or Path(out).name), *cells, format_metrics(metrics))
-    if len(runs) > 1:
+    like_best = results.runs_like_best
+    if len(like_best) > 1:
         medians = results.median_metrics
-        table.add_row("median", *[""] * 4, format_metrics({name: medians[name] for name in names}))
-        values_by_metric = {name: [run.metrics[name] for run in runs] for name in names}
+        of_best = " of the best point" if results.num_settings > 1 else ""
+        table.add_row(f"median{of_best}", *[""] * 4, format_metrics({name: medians[name] for name in names}))
+        values_by_metric = {name: [run.metrics[name] for run in like_best] for name in names}
         ranges = (
             f"{metric_title(name)} {format_metric(name, min(values))}-{format_metric(name, max(values))}"
             for name, values in values_by_metric.items()
         )
-        table.add_row("range", *[""] * 4, ", ".join(ranges))
+        table.add_row(f"range{of_best}", *[""] * 4, ", ".join(ranges))
     console = progress.result_console()
     console.print(table)
     best = results.best
@@ -59,6 +61,12 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
     console.print(
         f"{results.task}, on dev; {display_path(Path(out))} is {published}", highlight=False, markup=False
     )
+    if results.num_settings > 1:
+        console.print(
+            f"the best of {results.num_settings} points on these examples, so its score is somewhat too high",
+            highlight=False,
+            markup=False,
+        )
     if storage_url(out) is None:  # the page is written into the run
         progress.print_message(
             f"albertine report {shlex.quote(str(out))}: a page on what the model gets wrong"

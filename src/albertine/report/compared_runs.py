@@ -8,7 +8,7 @@ from typing import Any
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.finetune.model_selection import score_to_minimize
-from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read_finetune_results
+from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read_finetune_results, runs_like
 from albertine.finetune.run import FinetuneResult
 from albertine.interop.hub import ENSEMBLE_FILE, refuse_ensemble
 from albertine.paired_statistics import PairedDifference, paired_difference
@@ -221,10 +221,9 @@ def _is_compared(name: str) -> bool:
 
 
 def _one_per_seed(results: StoredFinetuneResults) -> list[FinetuneResult]:
-    """Return the runs of all seeds; of a sweep, which has several runs with a seed, only the best run."""
-    if len({run.seed for run in results.runs}) == len(results.runs):
-        return results.runs
-    return [run for run in results.runs if run.run_name == results.best_run] or results.runs[:1]
+    """Return the runs of all seeds; of a sweep, those with the settings of the best run."""
+    best = next((run for run in results.runs if run.run_name == results.best_run), results.runs[0])
+    return runs_like(best, results.runs)
 
 
 def _task_name(task: str, folder: Path) -> str:

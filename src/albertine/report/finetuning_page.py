@@ -5,7 +5,7 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.finetune.model_selection import score_to_minimize
-from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read_finetune_results
+from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read_finetune_results, runs_like
 from albertine.interop.load import load_checkpoint
 from albertine.report.curves import finetuning_charts
 from albertine.report.dev_sections import dev_sections, sample_note
@@ -120,13 +120,23 @@ def _summary(card: TaskCard, results: StoredFinetuneResults | None) -> str:
         f" and {num_unnamed:,} more" if num_unnamed > 0 else ""
     )
     data = card.task if card.is_official else "your own data"
-    num_runs = len(results.runs) if results else 1
+    seeds, num_runs = _num_seeds(results), len(results.runs) if results else 1
     return (
         f"A model fine-tuned on {data} ({TASK_TYPES[card.type_name].title})."
         + (f" Labels: {label_list}." if label_list else "")
+        + (f" The scores are medians of {seeds:,} runs; the rest is about the best." if seeds > 1 else "")
         + (
-            f" The scores are medians of {num_runs:,} runs; the rest is about the best."
-            if num_runs > 1
+            f" It is the best of {num_runs:,} runs with different settings on dev, so its score is somewhat "
+            "too high."
+            if num_runs > seeds
             else ""
         )
     )
+
+
+def _num_seeds(results: StoredFinetuneResults | None) -> int:
+    """Return the number of runs with the settings of the best."""
+    if results is None:
+        return 1
+    best = next((run for run in results.runs if run.run_name == results.best_run), results.runs[0])
+    return len(runs_like(best, results.runs))
