@@ -403,7 +403,9 @@ def test_a_finished_run_from_other_weights_is_refused(
     model = load(start)
     with torch.no_grad():
         next(model.encoder.parameters())[0, 0] += 1
-    save_folder(model, start, tokenizer=load_tokenizer(start))
+    tokenizer = load_tokenizer(start)
+    shutil.rmtree(start)
+    save_folder(model, start, tokenizer=tokenizer)
     with pytest.raises(InputError, match=r"the run started from other weights than .* name another --out"):
         finetune(str(start), tmp_path / "run", settings)
 

@@ -9,6 +9,7 @@ import pytest
 from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
 from albertine.pretrain import duration as pretrain_duration
+from albertine.pretrain import run as pretrain_run
 from albertine.pretrain.curriculum import CurriculumSettings
 from albertine.pretrain.default_length import stored_length
 from albertine.pretrain.run import pretrain
@@ -132,7 +133,7 @@ def test_a_start_without_a_checkpoint_does_not_fix_the_length(
         raise InputError("too large")
 
     with monkeypatch.context() as patch:
-        patch.setattr("albertine.pretrain.run.build_trainer", fail)
+        patch.setattr(pretrain_run, "build_trainer", fail)
         with pytest.raises(InputError, match="too large"):
             pretrain(tmp_path / "run", with_train(settings, steps=7))
     assert stored_length(tmp_path / "run") is None

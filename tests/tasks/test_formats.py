@@ -203,7 +203,12 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "line 1: 1 options; there must be at least two",
         ),
         ("a.jsonl", '{"options": ["x", "y"], "label": "C"}\n', "choice", "C names none of the 2 options"),
-        ("a.csv", "a,b,label\n1,0,0\n", "choice", "0 is the text of an option, and the number of another"),
+        (
+            "a.jsonl",
+            '{"options": ["1", "0"], "label": "0"}\n',
+            "choice",
+            "0 is the text of an option, and the number of another",
+        ),
         (
             "a.jsonl",
             '{"question": "q", "context": "Ida.", "answers": "Otto"}\n',

@@ -171,8 +171,8 @@ def test_the_sample_is_bounded_and_the_same_each_time(tmp_path: Path) -> None:
 
 def test_the_sample_of_many_compressed_files_does_not_end_with_the_first(tmp_path: Path) -> None:
     for number in range(40):
-        language = "en" if number < 20 else "de"
-        (tmp_path / f"{number:02}.txt.gz").write_bytes(gzip.compress((prose(language) * 20).encode()))
+        text = ENGLISH * 300 if number < 20 else prose("de") * 20
+        (tmp_path / f"{number:02}.txt.gz").write_bytes(gzip.compress(text.encode()))
     detected = detect_source_language(find_sources([str(tmp_path)]), ReadingSettings())
     assert 0.2 < detected.shares["de"] < 0.8
 

@@ -95,7 +95,7 @@ def test_a_large_compressed_file_beside_small_ones_fills_the_sample(tmp_path: Pa
     rng = random.Random(1)
     for number in range(20):
         (tmp_path / f"small-{number}.txt.gz").write_bytes(gzip.compress(b"small words here\n"))
-    large = "\n".join(" ".join(f"w{rng.randrange(5000)}" for _ in range(12)) for _ in range(90_000))
+    large = "\n\n".join(" ".join(f"w{rng.randrange(5000)}" for _ in range(12)) for _ in range(90_000))
     (tmp_path / "large.txt.gz").write_bytes(gzip.compress(large.encode(), 1))
     settings = TokenizerSettings(layout="lines", max_text_mb=4, language="en")
     counts = dict(count(tmp_path, settings, on_cluster=on_cluster)[0])

@@ -326,7 +326,7 @@ PAIRS: dict[str, tuple[str, str]] = {
         "Before Mara put the key, Tobias found the lamp on the shelf.",
     ),
     "voice": ("Mara was quietly thanked at the mill.", "Mara was quietly sneezed at the mill."),
-    "auxiliary": ("Mara had quietly taken the key.", "Mara had quietly took the key."),
+    "auxiliary": ("Mara had quietly stolen the key.", "Mara had quietly stole the key."),
     "complementiser": (
         "Mara asked in the bank whether Tobias had sold the lamp.",
         "Mara asked in the bank that Tobias had sold the lamp.",
