@@ -12,7 +12,6 @@ import statistics
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ from rich.table import Table
 
 from albertine import progress
 from albertine.bench.peer_finetuning import PeerFinetuning
-from albertine.bench.peer_model import peer_options
+from albertine.bench.peer_model import check_transformers, peer_options
 from albertine.bench.settings import FinetuneBenchSettings
 from albertine.device import choose_device, choose_precision, synchronized_time
 from albertine.engines.torch_engine import TorchEngine
@@ -78,8 +77,7 @@ def measure_finetuning(
     source: str, settings: FinetuneBenchSettings
 ) -> tuple[str, dict[Side, list[FinetuneBenchResult]]]:
     """Return the name of the task, and a result per side and seed; the runs of the sides alternate."""
-    if find_spec("transformers") is None:
-        raise InputError("bench finetune: transformers is not installed; run pip install transformers")
+    check_transformers("bench finetune")
     if settings.train.optimizer not in ("adamw", "bert-adam"):  # the default of a task may be Muon
         raise InputError("bench finetune: transformers is trained with AdamW; set train.optimizer to adamw")
     prepared = prepare_task(source, settings)  # reports invalid settings before any run

@@ -14,7 +14,6 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
@@ -23,11 +22,11 @@ import torch
 from rich.table import Table
 
 from albertine import progress
-from albertine.bench.peer_model import peer_options
+from albertine.bench.peer_model import check_transformers, peer_options
 from albertine.bench.peer_pretraining import reset_environment
 from albertine.bench.settings import ModelBenchSettings
 from albertine.device import choose_precision, peak_flops, peak_memory, synchronized_time
-from albertine.errors import InputError, WorkError
+from albertine.errors import WorkError
 from albertine.model.cost import count_flops
 from albertine.processes import block_signals
 from albertine.progress import format_bytes
@@ -92,8 +91,7 @@ class ModelComparison:
 
 def measure_model(settings: ModelBenchSettings) -> Iterator[ModelComparison]:
     """Measure the selected cases; yield each result as soon as it is available."""
-    if find_spec("transformers") is None:
-        raise InputError("bench model: transformers is not installed; run pip install transformers")
+    check_transformers("bench model")
     peak_rates = {
         precision: _peak_rate(precision, settings.device) for precision in _precisions(settings.precision)
     }

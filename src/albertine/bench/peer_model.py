@@ -1,6 +1,7 @@
-"""How `transformers` opens a checkpoint of Albertine: some networks need the modelling file beside them."""
+"""What `transformers`, the peer of many benchmarks, needs to open a checkpoint of Albertine."""
 
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,14 @@ from albertine.interop.transformers_config import MODELING_FILE
 from albertine.settings import ModelSettings
 
 
+def check_transformers(command: str) -> None:
+    """Raise `InputError` if the peer of a benchmark is not installed."""
+    if find_spec("transformers") is None:
+        raise InputError(f"{command}: transformers is not installed; run pip install transformers")
+
+
 def peer_options(folder: Path, model: ModelSettings) -> dict[str, Any]:
-    """Return the arguments of `from_pretrained` for a checkpoint.
+    """Return the arguments of `from_pretrained` for a checkpoint; some networks need the file beside it.
 
     Raise `InputError` if it would run code that this version of Albertine has not written.
 

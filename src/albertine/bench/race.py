@@ -9,10 +9,10 @@ rate is too high for the rest of a long run. The runs are sequential, each in it
 
 import math
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import pairwise
 
 from albertine import progress
+from albertine.bench.peer_model import check_transformers
 from albertine.bench.race_runs import RaceResult, RaceRun, Side, train_side
 from albertine.bench.settings import RaceSettings
 from albertine.corpus.corpus import open_corpus
@@ -74,8 +74,7 @@ class Race:
 
 def run_race(settings: RaceSettings) -> Race:
     """Sweep the learning rate of each side, then run both with their best one."""
-    if find_spec("transformers") is None:
-        raise InputError("bench pretrain: transformers is not installed; run pip install transformers")
+    check_transformers("bench pretrain")
     corpus = open_corpus(settings.corpus)
     if not corpus.manifest.documents["dev"]:
         raise InputError(f"{corpus.folder}: no held-out documents; build the corpus with --held-out")

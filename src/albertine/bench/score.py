@@ -9,7 +9,6 @@ and the peer gets token ids, so that only Albertine's time includes the tokenize
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from albertine import progress
-from albertine.bench.peer_model import peer_options
+from albertine.bench.peer_model import check_transformers, peer_options
 from albertine.bench.peer_pretraining import reset_environment
 from albertine.bench.settings import ScoreBenchSettings
 from albertine.device import synchronized_time
@@ -124,8 +123,7 @@ def measure_scoring(data: str, tokenizer_folder: Path, settings: ScoreBenchSetti
         tokenizer_folder: folder of a tokenizer.
         settings: the model, the number of pairs and of runs.
     """
-    if find_spec("transformers") is None:
-        raise InputError("bench score: transformers is not installed; run pip install transformers")
+    check_transformers("bench score")
     tokenizer = load_tokenizer(tokenizer_folder)
     settings = replace(settings, model=replace(settings.model, vocab_size=len(tokenizer)))
     device = torch.device(settings.device)
