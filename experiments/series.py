@@ -1,6 +1,6 @@
 """Runs a series of screening runs, several at a time, each on one thread. Finished runs are skipped.
 
-    python -m experiments.series experiments/series.txt --corpus my-corpus --blimp blimp/data --seeds 1 --seeds 2
+    python -m experiments.series experiments/series.txt --corpus corpus --blimp blimp --seeds 1 --seeds 2
 
 A line of the file is a name and options of `experiments.screen`; a line `{word} = options` defines what
 `{word}` means in the lines after it.
