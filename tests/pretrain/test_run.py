@@ -13,6 +13,8 @@ import torch
 import transformers
 
 import albertine
+from albertine.cli import app
+from albertine.command import run_command
 from albertine.corpus.batches import BatchLoader
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
@@ -516,6 +518,5 @@ def test_resume_uses_the_settings_of_the_run(
         exit_codes, output = fork_server.run("pretrain", "--out", str(tmp_path / "classifier"), *options)
         assert exit_codes == [2]
         assert "classifier: a run of another command (its settings have task); name another" in output
-    exit_codes, output = fork_server.run("pretrain", "--plot", str(tmp_path / "run"))
-    assert (exit_codes, output.count("\n")) == ([0], 1)
+    assert run_command(app, ["pretrain", "--plot", str(tmp_path / "run")]) == 0  # the server draws nothing
     assert (tmp_path / "run" / "curve.svg").exists()

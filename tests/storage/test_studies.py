@@ -140,7 +140,8 @@ def test_another_machine_resumes_an_unfinished_run(
     lose_machine(url)
     monkeypatch.setattr(Trainer, "_advance", counted)
     assert study(claim, url) == 0
-    assert steps == [*range(4, 8), *range(8), *range(8), *range(8)]
+    assert steps[0] in (4, 5)  # the last checkpoint is that of the best evaluation, if it was after step 4
+    assert steps == [*range(steps[0], 8), *range(8), *range(8), *range(8)]
 
 
 @pytest.mark.slow
