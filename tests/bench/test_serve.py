@@ -29,11 +29,14 @@ def measure(response: bytes, callers: int, seconds: float) -> tuple[list[float],
     bodies: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while head := await reader.readuntil(b"\r\n\r\n"):
-            length = int(head.partition(b"Content-Length: ")[2].split(b"\r\n")[0])
-            bodies.append(await reader.readexactly(length))
-            await asyncio.sleep(DELAY)
-            writer.write(response)
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.partition(b"Content-Length: ")[2].split(b"\r\n")[0])
+                bodies.append(await reader.readexactly(length))
+                await asyncio.sleep(DELAY)
+                writer.write(response)
+        finally:
+            writer.close()
 
     async def scenario() -> list[float]:
         def ignore_closed(_: Any, __: Any) -> None:
