@@ -147,25 +147,24 @@ def parse_options(row: TableRow, columns: DataSettings) -> tuple[str, ...]:
 
 def parse_option(value: Any, options: tuple[str, ...]) -> int:
     """Return the index of the option that a cell names: by its text, its letter, or its number from 0."""
-    position = _letter_or_number(value)
+    indices, number = range(len(options)), _whole_number(value)
     if isinstance(value, str) and options.count(value) == 1:
         index = options.index(value)
-        is_letter = value.strip().isalpha()  # which is more often a word than a position
-        if not is_letter and position not in (None, index) and 0 <= (position or 0) < len(options):
+        if number in indices and number != index:
             raise RowError(
                 f"{describe_value(value)} is the text of an option, and the number of another; write the "
                 "label as the letter of the option, or as a number of JSON"
             )
         return index
-    if position is None or not 0 <= position < len(options):
-        raise RowError(f"{describe_value(value)} names none of the {len(options)} options")
-    return position
-
-
-def _letter_or_number(value: Any) -> int | None:
-    """Return the index that a cell is the letter or the number of; None if it is neither."""
     if isinstance(value, str) and re.fullmatch("[A-Za-z]", value.strip()):
-        return ord(value.strip().upper()) - ord("A")
+        number = ord(value.strip().upper()) - ord("A")
+    if number is None or number not in indices:
+        raise RowError(f"{describe_value(value)} names none of the {len(options)} options")
+    return number
+
+
+def _whole_number(value: Any) -> int | None:
+    """Return the whole number in a cell; None if it holds something else."""
     try:
         return None if isinstance(value, bool) or float(value) != int(value) else int(value)
     except (TypeError, ValueError, OverflowError):
