@@ -480,6 +480,25 @@ def test_named_question_column_must_exist(named_in: str, checkpoint: Path, tmp_p
         predict(model, settings, tmp_path / "b.jsonl")
 
 
+def test_columns_of_all_training_questions_must_exist(checkpoint: Path, tmp_path: Path) -> None:
+    rows: list[Any] = [{"context": "mi", "question": "na", "options": ["ka", "lo"], "label": 0}] * 2
+    sometimes = [rows[0], {**rows[1], "question": ""}]
+    task, read = find_task("choice"), DataSettings()
+    for name, train, needed in (("all", rows, "question"), ("some", sometimes, None)):
+        train_file = str(write_jsonl(tmp_path / f"{name}.jsonl", train))
+        examples = load_examples(task, train_file, "train", read, require_labels=True)
+        card = task.task_type.complete_card(TaskCard("choice", "choice", max_length=64), examples, train_file)
+        head = HeadSettings("choice", labels=1, options=2)
+        model = save_untrained_model(tmp_path / name, checkpoint, head, card)
+        new = str(write_jsonl(tmp_path / "new.jsonl", [{"context": "mi", "options": ["ka", "lo"]}]))
+        settings = PredictSettings(data=new, device="cpu")
+        if needed is None:
+            assert predict(model, settings, tmp_path / f"{name}-predictions.jsonl") == 1
+            continue
+        with pytest.raises(InputError, match=r"new.jsonl: no column question; .*name another with --quest"):
+            predict(model, settings, tmp_path / f"{name}-predictions.jsonl")
+
+
 def test_paper_averages() -> None:
     glue = {
         "mnli": 90.8,

@@ -158,12 +158,16 @@ def _finetuned_from_engine(
 
 
 def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:
-    """Return settings with the column names of the card, except for what the user gave."""
+    """Return settings with the column names of the card, except for what the user gave.
+
+    The columns that differ from the defaults, and those that every training example had, become
+    explicit keys, so that a table without them is refused.
+    """
     card_columns: dict[str, Any] = {
         key: value
         for key, value in {**card.columns, "header": card.header}.items()
         if key not in settings.explicit_keys
     }
     resolved = replace(settings, **card_columns)
-    # The columns that differ from the defaults were named in fine-tuning.
-    return resolved.with_explicit_keys(settings.explicit_keys | resolved.explicit_keys)
+    needed = resolved.explicit_keys.union(card.always_given)
+    return resolved.with_explicit_keys(settings.explicit_keys | needed)

@@ -41,6 +41,7 @@ class TaskCard:
         header: whether the first line of the training data, if it is a CSV or TSV file, names its columns.
         precision: precision of the matrix products in fine-tuning; None if unknown.
         target_scale: standard deviation of the numbers to predict, for regression; None if unknown.
+        always_given: settings of the optional columns that every training example had.
     """
 
     task: str
@@ -57,6 +58,7 @@ class TaskCard:
     header: bool = True
     precision: Literal["fp32", "bf16"] | None = None
     target_scale: float | None = None
+    always_given: tuple[str, ...] = ()
 
     @property
     def is_official(self) -> bool:

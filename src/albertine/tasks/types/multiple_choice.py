@@ -46,6 +46,7 @@ from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
 _NUM_SPECIAL_TOKENS = 3  # [CLS] and two [SEP]
+_OPTIONAL_TEXTS = ("context", "question")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _EXAMPLE_OPTIONS = ("in the drawer", "in the garden", "at the market", "on the table", "under the bed")
 
@@ -87,8 +88,11 @@ class MultipleChoice(TaskType):
         examples: Sequence[MultipleChoiceExample],
         source: str,  # noqa: ARG003
     ) -> TaskCard:
-        """Return the card with the number of options."""
-        return replace(card, num_options=len(examples[0].options))
+        """Return the card with the number of options, and with what every question has."""
+        always_given = tuple(
+            name for name in _OPTIONAL_TEXTS if all(getattr(example, name) for example in examples)
+        )
+        return replace(card, num_options=len(examples[0].options), always_given=always_given)
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
@@ -98,7 +102,7 @@ class MultipleChoice(TaskType):
             columns: settings that hold the names of the columns.
             require_labels: whether the table must have a column of labels.
         """
-        named = [name for name in ("context", "question") if name in columns.explicit_keys]
+        named = [name for name in _OPTIONAL_TEXTS if name in columns.explicit_keys]
         required = column_options(columns, *named, *(["label"] if require_labels else []))
         return required | dict.fromkeys(option_columns(columns), "--options")
 
@@ -225,8 +229,7 @@ class MultipleChoice(TaskType):
         if not all(map(is_list, option_lists)):
             raise InputError("options: must be a list of texts, or a list of such lists")
         contexts, questions = (
-            _texts_for_questions(name, inputs.get(name), len(option_lists))
-            for name in ("context", "question")
+            _texts_for_questions(name, inputs.get(name), len(option_lists)) for name in _OPTIONAL_TEXTS
         )
         all_options = [option for option_list in option_lists for option in option_list]
         check_texts("context, question, options", [*contexts, *questions, *all_options])
