@@ -175,12 +175,6 @@ def refuse_existing_folder(folder: Path) -> None:
         raise InputError(f"{folder}: exists already; name another folder or remove it")
 
 
-def refuse_existing_file(file: Path) -> None:
-    """Raise `InputError` if the file exists."""
-    if file.is_file():
-        raise InputError(f"{file}: exists already; name another file or remove it")
-
-
 def sync_to_disk(path: Path) -> None:
     """Flush a file, or the entries of a folder, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)

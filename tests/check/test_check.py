@@ -257,6 +257,8 @@ def test_a_corpus(tmp_path: Path, tokenizer: Path) -> None:
         "unknown-characters": ("note", 1),
         "few-dev-tokens": ("note", 0),
     }
+    with pytest.raises(InputError, match="corpus: a corpus, for which --tokenizer is not used; leave it out"):
+        check_data([str(tmp_path / "corpus")], CheckSettings(tokenizer=tokenizer))
     shard = next((tmp_path / "corpus").glob("train-*.arrow"))
     shard.write_bytes(shard.read_bytes()[:-8])
     with pytest.raises(InputError, match="checksum differs"):
@@ -269,7 +271,7 @@ def test_the_command_prints_lines_or_json_and_its_status(
     clean = write(tmp_path / "a.jsonl", reviews(0, 100))
     assert run_command(app, ["check", clean]) == ExitStatus.DONE
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "100 rows and documents checked: 0 errors, 0 warnings, 2 notes"
+        "rows and documents checked: 100; 0 errors, 0 warnings, 2 notes"
     )
     spoiled = write(tmp_path / "b.jsonl", [*reviews(0, 100), {"text": "The dog slept.", "label": None}])
     assert run_command(app, ["check", spoiled]) == 4
@@ -279,7 +281,7 @@ def test_the_command_prints_lines_or_json_and_its_status(
         "finetune leaves them out"
     )
     assert captured.err.endswith(
-        f"albertine: {spoiled}: 1 error, 0 warnings, 2 notes; fix the errors first\n"
+        "albertine: 1 error, 0 warnings, 2 notes; fix the errors first\n"
     )
     assert run_command(app, ["check", spoiled, "--json"]) == ExitStatus.PROBLEMS_FOUND
     report = json.loads(capsys.readouterr().out)
@@ -296,6 +298,7 @@ def test_the_command_prints_lines_or_json_and_its_status(
         (["a.jsonl", "--dev", "a.txt"], "--dev a.txt: not a table"),
         (["a.jsonl", "--tokenizer", "none"], "none: neither a folder, a hub name nor a preset"),
         ([], "no text: name a file"),
+        (["a.jsonl", "--max-length", "16"], "--max-length 16: needs a tokenizer"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(
@@ -361,10 +364,12 @@ def test_tables_without_column_names_and_with_several_text_columns(tmp_path: Pat
     assert kinds(str(table), text="3", label="1", header=False)["duplicates"] == ("warning", 2)
 
 
-@pytest.mark.parametrize("options", [{"label": "stars"}, {"text": "review"}, {"text_pair": "title"}])
+@pytest.mark.parametrize(
+    "options", [{"label": "stars"}, {"text": "review"}, {"text_pair": "title"}, {"header": False}]
+)
 def test_columns_need_a_table(options: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text("review,stars\ngood,5\n")
-    option = next(iter(options)).replace("_", "-")
+    option = next(iter(options)).replace("_", "-").replace("header", "no-header")
     with pytest.raises(
         InputError, match=rf"rows.txt: a text, which has no columns; remove --{option}, or give"
     ):

@@ -8,8 +8,8 @@ from tests.task_fixtures import with_train_settings
 
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
-from albertine.finetune.settings import FinetuneSettings, SweepSettings
-from albertine.settings import read_settings_file
+from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
+from albertine.settings import SettingError, read_settings_file
 from albertine.train import duration
 
 MINUTES = 0.01  # 0.6 s
@@ -53,3 +53,10 @@ def test_two_lengths_and_sweeps_are_refused(
     sweep = SweepSettings(**{field.name: getattr(settings, field.name) for field in fields(settings)})
     with pytest.raises(InputError, match=r"--train\.minutes 5: the runs of a sweep"):
         finetune(str(checkpoint), tmp_path / "run", sweep, sweep=True)
+    sweep = replace(with_train_settings(sweep, minutes=None, steps=8), dropout=0.3)
+    with pytest.raises(InputError, match=r"--dropout 0\.3: a sweep takes the values of --grid\.dropout"):
+        finetune(str(checkpoint), tmp_path / "run", sweep, sweep=True)
+    with pytest.raises(InputError, match=r"--grid: only a sweep has a grid; add --sweep"):
+        finetune(str(checkpoint), tmp_path / "run", replace(sweep, dropout=None, grid=SweepGrid(lr="1x")))
+    with pytest.raises(SettingError, match="is not used if there is a dev"):
+        replace(sweep, dev="dev.jsonl", held_out=0.2)

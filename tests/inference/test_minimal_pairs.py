@@ -18,6 +18,8 @@ from albertine.inference import minimal_pairs as minimal_pairs_module
 from albertine.inference.minimal_pairs import MinimalPairsResult, evaluate_minimal_pairs
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
+from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
+from albertine.text.documents import ReadErrors
 
 Pair = tuple[str, str]
 
@@ -47,6 +49,23 @@ def data(tmp_path: Path) -> dict[str, list[Pair]]:
     (tmp_path / "pairs" / "._island.jsonl").write_bytes(b"\0")  # written by macOS
     (tmp_path / "pairs" / "README.md").write_text("about the data")
     return paradigms
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"sentence_good": " "}, "line 1: column sentence_good is empty"),
+        ({"sentence_bad": ""}, "line 1: column sentence_bad is empty"),
+        ({"sentence_bad": "a b"}, "line 1: sentence_good and sentence_bad are the same sentence"),
+        ({"UID": ["x"]}, "line 1: column UID holds list \\['x'\\], not a name"),
+    ],
+)
+def test_pairs_that_decide_nothing_are_errors(row: dict[str, Any], message: str, tmp_path: Path) -> None:
+    file = write_jsonl(
+        tmp_path / "a.jsonl", [{"sentence_good": "a b", "sentence_bad": "b a", "UID": " "} | row]
+    )
+    with pytest.raises(InputError, match=message):
+        list(read_minimal_pairs(str(file), ReadErrors(skip=False)))
 
 
 def evaluate(checkpoint: Path, data: Path, **options: Any) -> list[MinimalPairsResult]:

@@ -1,6 +1,7 @@
 """Tests of `albertine plan`: settings, arithmetic of data sheets, the paper's times, and this machine."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,8 @@ def test_the_model_is_that_of_the_checkpoint_to_start_from(tmp_path: Path) -> No
     result = plan_training(settings(init_from=str(tmp_path / "demo"), hardware="L4", finetune="rte"))
     assert result.workload.model.hidden_size == MODEL_PRESETS["demo"].hidden_size
     assert result.workload.unit_tokens == 128
+    deeper = settings(init_from=str(tmp_path / "demo"), hardware="L4", model={"layers": 6})
+    assert plan_training(deeper).workload.model == replace(MODEL_PRESETS["demo"], layers=6)
 
 
 def test_minutes_give_the_steps_that_fit() -> None:

@@ -20,6 +20,7 @@ from albertine.tasks.formats.texts import read_texts
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
+from albertine.tasks.task import check_split_option
 from albertine.text.documents import ReadErrors
 
 ROWS = [
@@ -129,6 +130,23 @@ def test_no_header_is_for_csv_and_tsv(name: str, tmp_path: Path) -> None:
     assert "--no-header is for .csv and .tsv files" in error(file, text="title", header=False)
     with pytest.raises(InputError, match=r"--no-header is for \.csv and \.tsv"):
         list(read_texts(str(file), DataSettings(text="title", header=False), ReadErrors(skip=False)))
+
+
+def test_options_that_are_for_other_data_are_refused(tmp_path: Path) -> None:
+    file = write_table(tmp_path / "a.csv", ROWS)
+    for name in ("question", "context", "answers", "options", "label_separator"):
+        option = name.replace("_", "-")
+        message = f"--{option} is not used for classification; leave it out"
+        assert message in error(file, text="title", **{name: "|"})
+    folder = DataSettings(text="sentence")
+    with pytest.raises(InputError, match=r"--text is not used for the official layout of cola"):
+        load_examples(find_task("cola"), str(tmp_path), "train", folder, require_labels=True)
+    split = DataSettings().with_explicit_keys({"split"})
+    with pytest.raises(InputError, match=r"a\.csv: --split is for the folder of a task; leave it out"):
+        check_split_option(str(file), split)
+    with pytest.raises(InputError, match=r"hub:a/b: --split .*; name the split in --data, as in hub:OWNER"):
+        check_split_option("hub:a/b", split)
+    check_split_option(str(tmp_path), split)
 
 
 def test_first_row_that_looks_like_data_gives_a_hint(

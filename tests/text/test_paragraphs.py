@@ -44,6 +44,23 @@ def test_paragraphs_of_any_layout_are_found(text: str) -> None:
         assert len(found) >= len(BOOK) / 2
 
 
+def test_pages_begin_with_a_form_feed() -> None:
+    text = wrap_paragraphs(BOOK * 3, "\n")
+    expected = list(split_paragraphs(text))
+    lines = text.splitlines()
+    pages = ["\n".join(lines[first : first + 10]) for first in range(0, len(lines), 10)]
+    assert list(split_paragraphs("\n\f".join(pages))) == expected
+
+
+@pytest.mark.parametrize("first", ["“", "1", " ", "A"])
+def test_lines_of_chinese_are_joined_whatever_their_first_character_is(first: str) -> None:
+    paragraph = "春天来了，村里的人都到河边去看新修好的桥。" * 9
+    text = "\n\n".join(
+        ["\n".join(textwrap.wrap(first + paragraph, 35)), *["\n".join(textwrap.wrap(paragraph, 35))] * 5]
+    )
+    assert list(split_paragraphs(text)) == [(first + paragraph).strip(), *[paragraph] * 5]
+
+
 def test_line_end_hyphen_is_removed_if_the_joined_word_occurs() -> None:
     text = "\n".join(
         [

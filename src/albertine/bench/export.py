@@ -5,10 +5,10 @@ sentences of many lengths: packed into rows, as Albertine does, and in padded ba
 programs do, in the order in which they arrive and sorted by length.
 """
 
-import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -31,6 +31,7 @@ from albertine.engines.libraries import check_libraries
 from albertine.engines.model_files import write_model
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.torch_engine import prepare_torch_engine
+from albertine.executors.process_pool import ProcessPool
 from albertine.export.int8 import quantize
 from albertine.interop.export_record import ExportRecord
 from albertine.interop.huggingface import load_folder, save_folder, write_config
@@ -75,7 +76,7 @@ class EngineResult:
     Attributes:
         name: name of the engine.
         num_bytes: size of the files of the model.
-        loaded_bytes: memory that loading it and one sentence took.
+        loaded_bytes: memory taken by loading the model and running one sentence.
         sentence_ms: milliseconds for one sentence of 16 tokens.
         full_rows: tokens per second of 8 rows of 128 tokens.
         packed: tokens per second of sentences with the lengths of SST-2.
@@ -94,7 +95,7 @@ class EngineResult:
 
 
 def measure_engines(settings: ExportBenchSettings) -> list[EngineResult]:
-    """Return what was measured of each engine, with random weights, whose values do not matter for it."""
+    """Return what was measured of each engine, with random weights."""
     cases = [EngineCase("torch", "fp32", "fp32"), EngineCase("onnx", "fp32", "fp32")]
     cases += [EngineCase("onnx", "int8", "fp32"), EngineCase("openvino", "fp32", "fp32")]
     if has_fast_bf16(torch.device("cpu")):
@@ -130,25 +131,26 @@ def _write_exports(model: Model, folder: Path, to: ExportFormat) -> None:
 
 
 def _in_new_process(case: EngineCase, folder: Path, runs: int) -> EngineResult:
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(_measure, (case, folder / f"{case.engine}-{case.weights}", runs))
+    function = partial(_measure, folder=folder / f"{case.engine}-{case.weights}", runs=runs)
+    ((_, result),) = ProcessPool(1).run(function, [case], advice="measure a smaller model: --model")
+    return result
 
 
 def _measure(case: EngineCase, folder: Path, runs: int) -> EngineResult:
-    if case.engine != "torch":  # as torch, the library is not part of what a model takes
+    # Import the library first, so that its memory does not count as the model's; torch is imported already.
+    if case.engine != "torch":
         import_module({"onnx": "onnxruntime", "openvino": "openvino"}[case.engine])
     before = psutil.Process().memory_info().rss
     if case.engine == "torch":
         engine: Engine = prepare_torch_engine(load_folder(folder), "cpu", case.precision)
     else:
         engine = open_export(folder, EngineOptions("cpu", case.precision))
-    model = engine.model_settings.vocab_size
-    one_sentence, full_rows = _random_strip([16], model), _random_strip([128] * 8, model)
+    vocab_size = engine.model_settings.vocab_size
+    one_sentence, full_rows = _random_strip([16], vocab_size), _random_strip([128] * 8, vocab_size)
     engine.run(one_sentence)
     loaded = psutil.Process().memory_info().rss - before
     sentences = _sentence_lengths()
-    strips = [_random_strip(lengths, model) for lengths in _groups(sentences, engine.micro_batch_tokens)]
+    strips = [_random_strip(lengths, vocab_size) for lengths in _groups(sentences, engine.micro_batch_tokens)]
     padded = padded_sorted = None
     if isinstance(engine, SingleGraphEngine):
         padded = _padded_rate(engine, sentences, runs)

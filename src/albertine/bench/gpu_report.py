@@ -13,9 +13,16 @@ from albertine.bench.gpu import GpuReport
 from albertine.bench.gpu_paths import PathResult
 from albertine.errors import WorkError
 from albertine.progress import format_bytes
+from albertine.storage.output_file import check_output_path
 
 JSON_FILE, TEXT_FILE = "gpu.json", "gpu.txt"
 _TEXT_WIDTH = 120
+
+
+def check_report_folder(out: Path) -> None:
+    """Raise `InputError` if the files of a report cannot be written into a folder."""
+    for name in (JSON_FILE, TEXT_FILE):
+        check_output_path(out / name)
 
 
 def show_gpu_report(report: GpuReport, out: Path, *, as_json: bool) -> None:

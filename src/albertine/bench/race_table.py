@@ -9,7 +9,10 @@ from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.bench.race import Race
 from albertine.bench.race_runs import Side
+from albertine.errors import InputError
+from albertine.storage.output_file import check_output_path
 
+_PLOT_SUFFIXES = (".svg", ".png")
 # Name and color of each side.
 _SIDES: tuple[tuple[Side, str, str], ...] = (
     ("ours", "Albertine", "#1f4e79"),
@@ -17,10 +20,21 @@ _SIDES: tuple[tuple[Side, str, str], ...] = (
 )
 
 
+def check_plot_file(file: Path) -> None:
+    """Raise `InputError` if a plot cannot be written to a file."""
+    if file.suffix not in _PLOT_SUFFIXES:
+        raise InputError(f"--plot {file}: give a file name that ends in {' or '.join(_PLOT_SUFFIXES)}")
+    check_output_path(file)
+
+
 def show_race(race: Race, out: Path | None, *, as_json: bool) -> None:
     """Print the result as a table or JSON, and draw it to `out` if given."""
+    _print_race(race, as_json=as_json)
     if out is not None:
         draw_race(race, out)
+
+
+def _print_race(race: Race, *, as_json: bool) -> None:
     if as_json:
         fractions = {"time_fraction_to_match": race.time_fraction_to_match}
         progress.print_json({**asdict(race), "baseline_loss": race.baseline_loss, **fractions})

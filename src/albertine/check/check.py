@@ -1,7 +1,7 @@
 """Checks data before they are used: reads them once, gives each text to all checks, and collects findings."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,22 @@ def check_data(data: Sequence[str], settings: CheckSettings | None = None) -> Ch
     others = [name for name in data if name not in corpora]
     findings = [finding for name in corpora for finding in corpus_findings(Path(name))]
     num_texts = 0
-    if others or not corpora:
+    if corpora and not others:
+        _refuse_options_of_data(corpora[0], settings)
+    else:
         data_findings, num_texts = _check_sources(others, settings)
         findings += data_findings
     findings.sort(key=lambda finding: _SEVERITIES.index(finding.severity))
     return CheckReport(num_texts, tuple(findings))
+
+
+def _refuse_options_of_data(corpus: str, settings: CheckSettings) -> None:
+    """Raise `InputError` for settings about texts and tables, which a built corpus has none of."""
+    defaults = CheckSettings()
+    for key in (field.name for field in fields(CheckSettings)):
+        if getattr(settings, key) != getattr(defaults, key):
+            option = "--no-header" if key == "header" else f"--{key.replace('_', '-')}"
+            raise InputError(f"{corpus}: a corpus, for which {option} is not used; leave it out")
 
 
 def _is_corpus(name: str) -> bool:
@@ -132,6 +143,7 @@ def _check_columns(sources: Sequence[Source], settings: CheckSettings) -> None:
     text = None if settings.text == CheckSettings().text else settings.text
     options = {"--label": settings.label, "--text-pair": settings.text_pair, "--text": text}
     given = [option for option, value in options.items() if value is not None]
+    given += [] if settings.header else ["--no-header"]
     if given and sources:
         raise InputError(
             f"{sources[0].name}: a text, which has no columns; remove {' and '.join(given)}, or give a .csv, "

@@ -24,7 +24,7 @@ def corpus_findings(folder: Path) -> Iterator[Finding]:
     tokens = sum(manifest.tokens.values())
     if manifest.skipped:
         yield Finding(
-            "warning", "skipped", "files, lines or records that its build could not read", manifest.skipped,
+            "warning", "skipped", "parts of the text that its build could not read", manifest.skipped,
             "", (manifest.skipped_locations or [name])[0], "fix them and build the corpus again",
         )  # fmt: skip
     if manifest.unknown_tokens:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albertine.settings import Settings, setting
+from albertine.settings.schema import SettingError
 from albertine.tasks.settings import HEADER_HELP
 
 
@@ -34,3 +35,8 @@ class CheckSettings(Settings):
         minimum=110,
         maximum=1_000_000,
     )
+
+    def check(self) -> None:
+        """Raise `SettingError` if there is a maximum length and no tokenizer to count tokens with."""
+        if self.max_length is not None and self.tokenizer is None:
+            raise SettingError("max_length", self.max_length, "needs a tokenizer", ("tokenizer",))

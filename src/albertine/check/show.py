@@ -7,7 +7,7 @@ from albertine import progress
 from albertine.check.check import CheckReport
 from albertine.check.findings import Finding
 
-_PLURAL = re.compile(r"\b(document|file|label|line|repetition|row|text|token|word)s\b")
+_PLURAL = re.compile(r"\b(document|file|label|line|part|repetition|row|text|token|word)s\b")
 
 
 def show_report(report: CheckReport, *, as_json: bool) -> None:
@@ -17,7 +17,7 @@ def show_report(report: CheckReport, *, as_json: bool) -> None:
         return
     for finding in report.findings:
         print(progress.printable_line(finding_line(finding)))
-    print(f"{report.texts:,} rows and documents checked: {summary(report)}")
+    print(f"rows and documents checked: {report.texts:,}; {summary(report)}")
 
 
 def summary(report: CheckReport) -> str:
@@ -31,10 +31,15 @@ def finding_line(finding: Finding) -> str:
     return "; ".join(_parts(finding))
 
 
+def _singular(message: str) -> str:
+    """Return a message about several things as one about a single thing."""
+    return _PLURAL.sub(r"\1", message, count=1).replace(" that are ", " that is ", 1)
+
+
 def _parts(finding: Finding) -> Iterator[str]:
-    counted = f"{finding.count:,} " if finding.count and not finding.message.startswith("language:") else ""
+    counted = f"{finding.count:,} " if finding.count and finding.kind != "language" else ""
     counted = "no " if finding.kind == "no-text" else counted
-    message = _PLURAL.sub(r"\1", finding.message, count=1) if finding.count == 1 else finding.message
+    message = _singular(finding.message) if finding.count == 1 else finding.message
     yield f"{finding.severity}: {counted}{message}"
     if finding.example and finding.location:
         yield f"{finding.location}: {finding.example}"

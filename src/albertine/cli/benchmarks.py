@@ -124,6 +124,7 @@ def bench_gpu(
     """
     from albertine.bench import gpu, gpu_report
 
+    gpu_report.check_report_folder(out)
     report = gpu.measure_gpu(options.read_settings(GpuBenchSettings))
     gpu_report.show_gpu_report(report, out, as_json=json)
 
@@ -181,6 +182,8 @@ def bench_pretrain(
     """
     from albertine.bench import race, race_table
 
+    if plot is not None:
+        race_table.check_plot_file(plot)
     race_table.show_race(race.run_race(options.read_settings(RaceSettings)), plot, as_json=json)
 
 

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from albertine import progress
-from albertine.atomic import refuse_existing_file
 from albertine.cli.application import CHECKPOINTS, MODELS, JsonFlag, app, report_unfinished_runs
 from albertine.command import (
     DEFAULT_OPTIONS,
@@ -21,6 +20,7 @@ from albertine.errors import InputError
 from albertine.export.settings import ExportSettings
 from albertine.info.model_info import InfoSettings
 from albertine.report_card.settings import ReportCardSettings
+from albertine.storage.output_file import check_output_file
 
 _DEFAULT_RANK = 16  # of the differences of layers from shared matrices
 
@@ -208,7 +208,7 @@ def _check_page_file(out: Path | None) -> None:
         return
     if out.suffix != ".html":
         raise InputError(f"--out {out}: the page is HTML; give a file name that ends in .html")
-    refuse_existing_file(out)
+    check_output_file(out)
 
 
 @app.command(group=MODELS)

@@ -170,4 +170,4 @@ def check(
     report = check_data(data, options.read_settings(CheckSettings))
     show_report(report, as_json=json)
     if report.count("error"):
-        raise ProblemsFound(f"{data[0]}: {summary(report)}; fix the errors first")
+        raise ProblemsFound(f"{summary(report)}; fix the errors first")

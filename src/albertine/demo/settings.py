@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from albertine.settings import Settings, setting
+from albertine.settings import SettingError, Settings, setting
+
+_STORIES, _EXAMPLES = 12_000, 6_000
 
 
 @dataclass(frozen=True)
@@ -13,9 +15,11 @@ class DemoSettings(Settings):
         None,
         "Own text instead of the little world: a file, folder or glob. The tasks of the world are skipped.",
     )
-    stories: int = setting(12_000, "Number of stories of the little world.", minimum=500, maximum=10_000_000)
+    stories: int = setting(
+        _STORIES, "Number of stories of the little world.", minimum=500, maximum=10_000_000
+    )
     examples: int = setting(
-        6_000, "Number of training examples per task of the little world.", minimum=100, maximum=1_000_000
+        _EXAMPLES, "Number of training examples per task of the little world.", minimum=100, maximum=1_000_000
     )
     compare: bool = setting(
         False,
@@ -34,3 +38,10 @@ class DemoSettings(Settings):
         400, "Steps of a fine-tuning run; on MNLI, half as many more.", minimum=5, maximum=1_000_000
     )
     seed: int = setting(0, "Random seed of all steps.", minimum=0, maximum=1 << 53)
+
+    def check(self) -> None:
+        """Raise `SettingError` if there is a size of the little world, and text in its place."""
+        for name, default in (("stories", _STORIES), ("examples", _EXAMPLES)):
+            value = getattr(self, name)
+            if self.text is not None and value != default:
+                raise SettingError(name, value, "is for the little world; leave it out with text", ("text",))

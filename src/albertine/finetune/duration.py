@@ -9,16 +9,27 @@ from albertine import progress
 from albertine.errors import InputError
 from albertine.finetune.prepare import FinetuneData
 from albertine.finetune.run import build_trainer
-from albertine.finetune.settings import FinetuneSettings
+from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
 from albertine.train import duration
 from albertine.train.distributed import Distributed
 
 _DEFAULT_EVALUATIONS = 11  # a tenth of the run apart, and one before the first step
 
 
-def check_minutes(settings: FinetuneSettings, *, sweep: bool) -> None:
-    """Raise `InputError` if minutes are given together with steps or for a sweep."""
+def check_length_and_grid(settings: FinetuneSettings, *, sweep: bool) -> None:
+    """Raise `InputError` if minutes are given together with steps or for a sweep, or if a grid has no use.
+
+    Args:
+        settings: requested settings.
+        sweep: whether the call is a sweep over the grid.
+    """
     duration.check_length(settings, settings.train)
+    # The stored settings of a sweep's run have its grid, and a dropout from it; they repeat that run.
+    has_grid = isinstance(settings, SweepSettings) and settings.grid != SweepGrid()
+    if has_grid and not sweep and settings.dropout is None:
+        raise InputError("--grid: only a sweep has a grid; add --sweep, or leave it out")
+    if sweep and settings.dropout is not None:
+        raise InputError(f"--dropout {settings.dropout:g}: a sweep takes the values of --grid.dropout")
     if sweep and settings.train.minutes is not None:
         raise InputError(
             f"--train.minutes {settings.train.minutes:g}: the runs of a sweep take the same number of "
@@ -51,7 +62,9 @@ def with_measured_steps(
     steps = distributed.broadcast(
         distributed.run_on_main(lambda: next(filter(None, map(_stored_steps, runs)), None))
     )
-    if steps is None:
+    if steps is not None:
+        distributed.run_on_main(lambda: duration.print_minutes_not_used(minutes, steps))
+    else:
         with TemporaryDirectory() as folder, progress.quiet_output():
             trainer = build_trainer(Path(folder), trial, data, distributed, can_collapse=False)
             token_seconds = duration.seconds_per_token(trainer, 0, distributed)

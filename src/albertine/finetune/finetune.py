@@ -18,7 +18,7 @@ from albertine.executors.executor import Executor
 from albertine.finetune.baseline import baseline_advice, evaluate_baseline
 from albertine.finetune.dev_outcomes import predict_dev
 from albertine.finetune.dev_predictions import read_dev_predictions
-from albertine.finetune.duration import check_minutes, with_measured_steps
+from albertine.finetune.duration import check_length_and_grid, with_measured_steps
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.results import FinetuneResults, stored_baseline
@@ -66,7 +66,7 @@ def _finetune_in(
     """Fine-tune a model in a local folder; see `finetune`."""
     check_tracker_installed(settings.train.tracker)
     _check_output_folder(out)
-    check_minutes(settings, sweep=sweep)
+    check_length_and_grid(settings, sweep=sweep)
     with init_distributed(settings.device, settings.train.timeout_minutes) as distributed:
         if executor is not None and distributed.world_size > 1:
             raise InputError("--cluster: cannot be combined with torchrun; leave out one of them")

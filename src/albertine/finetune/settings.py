@@ -9,6 +9,7 @@ from albertine.tasks.settings import DataSettings, SequenceSettings
 from albertine.train.settings import OptimizerName, ScheduleName, TrainerSettings
 
 _EXIT_PRIOR, _EXIT_PRIOR_WEIGHT = 0.1, 0.5
+_HELD_OUT = 0.1
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class FinetuneSettings(DataSettings):
         None, "Data to evaluate on; if not set, the task's own dev, or a part held out of --data."
     )
     held_out: float = setting(
-        0.1,
+        _HELD_OUT,
         "Fraction of --data to hold out if there is no dev; --train.seed selects the examples.",
         minimum=0.001,
         maximum=0.9,
@@ -143,8 +144,10 @@ class FinetuneSettings(DataSettings):
     train: FinetuneTrainSettings = setting(FinetuneTrainSettings(), "Training on the task.")
 
     def check(self) -> None:
-        """Raise `SettingError` if there are heads of exits without exits."""
+        """Raise `SettingError` if one setting makes another useless."""
         super().check()
+        if self.dev is not None and self.held_out != _HELD_OUT:
+            raise SettingError("held_out", self.held_out, "is not used if there is a dev", ("dev",))
         if self.exit_heads != "shared" and not self.train.exits:
             raise SettingError("exit_heads", self.exit_heads, "needs train.exits = true", ("train.exits",))
 

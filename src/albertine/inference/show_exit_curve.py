@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from albertine import progress
-from albertine.atomic import atomic_file, refuse_existing_file
+from albertine.atomic import atomic_file
 from albertine.inference.exit_curve import ExitCurve, measure_exits
 from albertine.inference.exit_points import FULL_DEPTH, ExitPoint
 from albertine.inference.settings import EvaluateSettings
+from albertine.storage.output_file import check_output_file
 from albertine.tasks.metrics.display import result_table
 from albertine.tasks.metrics.intervals import Estimate
 
@@ -28,7 +29,7 @@ SETTING_KINDS = (
 def show_exit_curves(models: Sequence[str], settings: EvaluateSettings, *, as_json: bool) -> None:
     """Measure the exits of models, print the results, and draw them if the settings name a picture."""
     if settings.picture is not None:
-        refuse_existing_file(settings.picture)
+        check_output_file(settings.picture)
     curves = measure_exits(models, settings)
     if as_json:
         progress.print_json({"exits": [asdict(curve) for curve in curves]})

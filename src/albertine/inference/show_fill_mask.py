@@ -25,6 +25,8 @@ def show_fill_mask(source: str, texts: Sequence[str], settings: FillMaskSettings
     """Fill the masks of texts, or of a corpus's held-out samples, and print the predictions."""
     if bool(texts) == (settings.corpus is not None):
         raise InputError("give texts with [MASK] in them, or --corpus for held-out samples; one of the two")
+    if texts:
+        _refuse_options_of_samples(settings)
     pipeline = fill_mask_pipeline(source, device=settings.device)
     if texts:
         predictions = [pipeline.fill(text, top_k=settings.top_k, depth=settings.depth) for text in texts]
@@ -38,6 +40,14 @@ def show_fill_mask(source: str, texts: Sequence[str], settings: FillMaskSettings
         raise InputError(f"--max-length {max_length}: the model takes at most {longest} tokens")
     objective = ObjectiveSettings("sop" if pipeline.has_pair_head else "none", max_length, seed=settings.seed)
     _show_samples(pipeline, corpus, objective, settings, as_json=as_json)
+
+
+def _refuse_options_of_samples(settings: FillMaskSettings) -> None:
+    """Raise `InputError` for settings that choose samples of a corpus."""
+    defaults = FillMaskSettings()
+    for name in ("samples", "first", "max_length", "seed"):
+        if getattr(settings, name) != getattr(defaults, name):
+            raise InputError(f"--{name.replace('_', '-')}: is for the samples of --corpus; leave it out")
 
 
 def _show_texts(

@@ -17,7 +17,7 @@ from albertine.plan.settings import PlanSettings, parse_hardware, parse_tokens
 from albertine.pretrain.curriculum import CURRICULUM_KEYS, GROW, growing_depth
 from albertine.pretrain.default_length import fitting_batch_tokens
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import PRETRAIN_HEAD
+from albertine.pretrain.setup import PRETRAIN_HEAD, model_from_checkpoint
 from albertine.settings import HeadSettings, ModelSettings, SettingError
 from albertine.tasks.registry import find_task
 from albertine.train.duration import TRIAL_STEPS, check_length, trial_settings
@@ -106,12 +106,11 @@ def make_workload(settings: PlanSettings, steps: int | None = None) -> Workload:
 
 
 def _with_checkpoint_model(settings: PlanSettings) -> PlanSettings:
-    """Return the settings with the model of the checkpoint to start from, unless they have one."""
-    has_model = any(key.startswith("model.") for key in settings.explicit_keys)
-    if settings.init_from is None or has_model:
+    """Return the settings with the model of the checkpoint to start from, as pre-training changes it."""
+    if settings.init_from is None:
         return settings
-    folder = locate_checkpoint(settings.init_from, weights=False)
-    return replace(settings, model=checkpoint_model_settings(folder))
+    stored = checkpoint_model_settings(locate_checkpoint(settings.init_from, weights=False))
+    return replace(settings, model=model_from_checkpoint(stored, settings.model, settings.explicit_keys))
 
 
 def _pretraining_workload(settings: PlanSettings) -> Workload:

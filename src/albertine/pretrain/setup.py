@@ -70,6 +70,11 @@ def resolved_settings(
     _check_curriculum_and_batch(resolved, world_size)
     if resolved.train.exits:
         check_can_exit(resolved.model)
+    if resolved.train.patience is not None and not corpus.manifest.documents["dev"]:
+        raise InputError(
+            f"--train.patience {resolved.train.patience}: {corpus.folder} has no held-out text; "
+            "build it with --held-out, or leave the option out"
+        )
     if settings.device == "cpu" or not torch.cuda.is_available():
         # Weights, gradients and at least one moment, which ranks can share.
         check_memory(model, bytes_per_parameter=max(4, 12 / world_size))

@@ -19,6 +19,7 @@ from albertine.settings.schema import SettingError, Settings, setting
 
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_tanh", "gelu"]
+_HALTING_COST = 0.01
 DepthRule = Literal["fixed", "halting", "equilibrium"]
 HeadKind = Literal["pretrain", "mlm", "classify", "multi-label", "regress", "span", "choice", "token"]
 ExitHeads = Literal["none", "shared", "own"]
@@ -92,7 +93,7 @@ class ModelSettings(Settings):
         False, "Add a signal of the step to the input of each layer, as in the Universal Transformer."
     )
     halting_cost: float = setting(
-        0.01,
+        _HALTING_COST,
         "Weight in the pre-training loss of the number of steps of a token; needs depth_rule = halting.",
         minimum=0.0,
         maximum=100.0,
@@ -149,6 +150,10 @@ class ModelSettings(Settings):
             if value not in ("fixed", 0) and not is_one_layer:
                 problem = 'needs share = "all", groups = 1 and inner_groups = 1'
                 raise SettingError(name, value, problem, ("share", "groups", "inner_groups"))
+        if self.halting_cost != _HALTING_COST and self.depth_rule != "halting":
+            raise SettingError(
+                "halting_cost", self.halting_cost, "needs depth_rule = halting", ("depth_rule",)
+            )
         narrowest = min(self.hidden_size, self.effective_ffn_size)
         if self.step_rank > narrowest:
             problem = f"must be at most the width of the layers, {narrowest}"

@@ -7,7 +7,7 @@ from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.settings import DataSettings
-from albertine.tasks.task import Task, check_header_option
+from albertine.tasks.task import Task, check_column_options, check_header_option
 from albertine.text.documents import ReadErrors
 
 
@@ -31,6 +31,7 @@ def load_examples(
         num_options: number of options of each question; if None, that of the first question.
     """
     check_header_option(data, settings, task)
+    check_column_options(data, settings, task)
     errors = ReadErrors(skip=settings.on_error == "skip")
     examples_read = task.read_examples(data, split_name, settings, errors, require_labels=require_labels)
     if require_labels:

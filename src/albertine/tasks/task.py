@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from albertine.errors import InputError
+from albertine.tasks.card import COLUMN_SETTINGS
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.locations import check_exists, is_folder, local_data, read_locally
@@ -160,6 +161,38 @@ def check_header_option(data: str, settings: DataSettings, task: Task | None = N
     is_given = not settings.header and "header" in settings.explicit_keys
     if is_given and (not has_header_line(data) or (task is not None and task.has_official_layout(data))):
         raise InputError(f"{data}: --no-header is for .csv and .tsv files; leave it out")
+
+
+def check_column_options(data: str, settings: DataSettings, task: Task) -> None:
+    """Raise `InputError` if the settings name columns that the task does not read.
+
+    Args:
+        data: a folder, a file, or a data set of the hub.
+        settings: settings as the user gave them.
+        task: the task, which may have an official layout.
+    """
+    is_official = task.has_official_layout(data)
+    used, defaults = () if is_official else task.task_type.column_settings, DataSettings()
+    for name in COLUMN_SETTINGS:
+        if name not in used and getattr(settings, name) != getattr(defaults, name):
+            reader = f"the official layout of {task.name}" if is_official else task.task_type.title
+            raise InputError(f"{data}: --{name.replace('_', '-')} is not used for {reader}; leave it out")
+
+
+def check_split_option(data: str, settings: DataSettings) -> None:
+    """Raise `InputError` if --split is given for data without splits.
+
+    Args:
+        data: a folder, a file, or a data set of the hub, whose name says which split is read.
+        settings: settings as the user gave them.
+    """
+    if "split" not in settings.explicit_keys or (is_folder(data) and not data.startswith(HUB_PREFIX)):
+        return
+    is_hub = data.startswith(HUB_PREFIX)
+    advice = (
+        f"name the split in --data, as in {HUB_PREFIX}OWNER/NAME:CONFIG:SPLIT" if is_hub else "leave it out"
+    )
+    raise InputError(f"{data}: --split is for the folder of a task; {advice}")
 
 
 def is_table_file(data: str) -> bool:

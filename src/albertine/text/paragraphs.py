@@ -47,7 +47,8 @@ def detect_wrapping(lines: list[str]) -> LineWrapping | None:
     lengths = sorted(map(len, nonempty))
     # Percentiles in place of the maximum, since a few headings or tables may have longer lines.
     width, long_line = (lengths[percent * (len(lengths) - 1) // 100] for percent in (90, 95))
-    is_narrow = width < _MIN_WIDTH and not is_spaceless(nonempty[0][0])
+    spaceless_share = sum(is_spaceless(line[len(line) // 2]) for line in nonempty) / len(nonempty)
+    is_narrow = width < _MIN_WIDTH and spaceless_share < 0.5
     unfinished_share = sum(not ends_sentence(line) for line in nonempty) / len(nonempty)
     if long_line > _MAX_WIDTH or is_narrow or unfinished_share < 0.5:
         return None
@@ -61,7 +62,8 @@ def detect_wrapping(lines: list[str]) -> LineWrapping | None:
 
 def split_paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs of a text, each as one line with single spaces."""
-    lines = text.replace("\f", " ").splitlines()
+    # A form feed at the start of a page is no indentation of its first line.
+    lines = text.removeprefix("\f").replace("\n\f", "\n").replace("\f", " ").splitlines()
     wrapping = detect_wrapping(lines)
     if wrapping is None:
         for line in lines:

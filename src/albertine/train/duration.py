@@ -1,6 +1,6 @@
 """The number of steps of a run whose length is given in minutes.
 
-A trainer that is thrown away takes a few steps. The number of steps that fit is then stored in the
+A temporary trainer takes a few steps. The number of steps that fit is then stored in the
 settings of the run, in place of the minutes. So the run itself does not depend on the clock: it resumes
 exactly, and its settings repeat it. See docs/decisions/length-in-minutes.md.
 """
@@ -22,7 +22,7 @@ from albertine.train.trainer import Trainer
 
 S = TypeVar("S", bound=TrainerSettings)
 
-TRIAL_STEPS = 10_000  # length of the run that a trial pretends to be part of
+TRIAL_STEPS = 10_000  # of the imaginary run from which a trial takes its first steps
 _MIN_TIMED_STEPS, _TIMED_SECONDS = 3, 2.0
 # An evaluation runs only forward, which is a third of the operations of a training step.
 _FORWARD_SHARE = 1 / 3
@@ -35,6 +35,14 @@ def check_length(settings: Settings, train: TrainerSettings) -> None:
             f"--train.minutes {train.minutes:g} and --train.steps {train.steps:,}: two lengths of the run; "
             "give one (the settings of a run that was given minutes have its steps)"
         )
+
+
+def print_minutes_not_used(minutes: float, steps: int) -> None:
+    """Print that a run which has begun keeps its number of steps."""
+    progress.print_message(
+        f"--train.minutes {minutes:g} is not used: the run has begun, with {steps:,} steps; "
+        "name another --out for another length"
+    )
 
 
 def check_has_steps(train: TrainerSettings) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
-from albertine.tasks.formats.cells import parse_label
+from albertine.tasks.formats.cells import is_empty_cell, parse_label
 from albertine.tasks.formats.locations import local_data
-from albertine.tasks.formats.rows import RowError, TableRow
+from albertine.tasks.formats.rows import RowError, TableRow, describe_value
 from albertine.tasks.formats.tables import data_suffix, read_rows
 from albertine.text.documents import ReadErrors
 
@@ -79,10 +79,21 @@ def _files(source: str) -> list[str]:
 
 
 def _pair(row: TableRow, file_name: str) -> MinimalPair:
-    paradigm, phenomenon = (
-        "" if row.cells.get(column) in (None, "") else parse_label(row.cells[column])
-        for column in (_PARADIGM, _PHENOMENON)
-    )
-    return MinimalPair(
-        row.location, str(row.number), row.text(_GOOD), row.text(_BAD), paradigm or file_name, phenomenon
-    )
+    good, bad = row.text(_GOOD), row.text(_BAD)
+    for column, sentence in ((_GOOD, good), (_BAD, bad)):
+        if not sentence.strip():
+            raise RowError(f"column {column} is empty")
+    if good == bad:
+        raise RowError(f"{_GOOD} and {_BAD} are the same sentence")
+    paradigm, phenomenon = (_name_in(row, column) for column in (_PARADIGM, _PHENOMENON))
+    return MinimalPair(row.location, str(row.number), good, bad, paradigm or file_name, phenomenon)
+
+
+def _name_in(row: TableRow, column: str) -> str:
+    """Return the name in a cell, "" if it is empty."""
+    value = row.cells.get(column)
+    if is_empty_cell(value):
+        return ""
+    if isinstance(value, dict | list):
+        raise RowError(f"column {column} holds {describe_value(value)}, not a name")
+    return parse_label(value)

@@ -57,6 +57,7 @@ class MultiLabel(TextTask):
     similar_task = "sst-2"
     table_columns = ("labels", "probabilities")
     list_separator = ";"
+    column_settings = (*TextTask.column_settings, "label_separator")
     joinable_columns = ("text", "text_pair", "label")
     prediction_description = "any number of its labels"
     objectives = ("labels",)

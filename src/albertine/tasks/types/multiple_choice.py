@@ -60,6 +60,7 @@ class MultipleChoice(TaskType):
     has_parts = True
     similar_task = "race"
     table_columns = ("option", "text", "probability")
+    column_settings = ("context", "question", "options", "label", "id")
     optional_columns = ("context", "question", "id")
     prediction_description = "which option"
     objectives = ("choice",)

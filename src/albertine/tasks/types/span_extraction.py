@@ -84,6 +84,7 @@ class SpanExtraction(TaskType):
     scores_per_token = True
     similar_task = "squad-1.1"
     table_columns = ("answer", "no_answer_score")
+    column_settings = ("context", "question", "answers", "id")
     optional_columns = ("answers", "id")
     prediction_description = "where the answer is"
     score_title = "F1 of the words of the answer"

@@ -49,6 +49,7 @@ class Tagging(TaskType):
     """The task type "tag": a tag for each word of a sentence."""
 
     name = "tag"
+    column_settings = ("text", "label", "id")
     title = "tagging"
     head_kind = "token"
     has_labels = True

@@ -61,6 +61,7 @@ class TaskType(ABC):
         similar_task: task of the paper's Table 14 whose hyperparameters are the defaults.
         table_columns: keys of a prediction that become columns of CSV and TSV files.
         list_separator: separator of the texts of a list in such a column.
+        column_settings: settings about the columns of a table.
         optional_columns: settings that name the columns of a table that it may lack.
         joinable_columns: settings that name a text, which may be joined from several columns.
         prediction_description: the output of a model of this type in words, for reports.
@@ -83,6 +84,7 @@ class TaskType(ABC):
     similar_task: ClassVar[str]
     table_columns: ClassVar[tuple[str, ...]]
     list_separator: ClassVar[str] = " "
+    column_settings: ClassVar[tuple[str, ...]]
     optional_columns: ClassVar[tuple[str, ...]] = ("id",)
     joinable_columns: ClassVar[tuple[str, ...]] = ()
     prediction_description: ClassVar[str]

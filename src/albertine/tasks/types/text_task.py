@@ -22,6 +22,7 @@ class TextTask(TaskType):
         num_texts: number of texts of an example, 1 or 2; None if unknown.
     """
 
+    column_settings: ClassVar[tuple[str, ...]] = ("text", "text_pair", "label", "id")
     joinable_columns: ClassVar[tuple[str, ...]] = ("text", "text_pair")
 
     def __init__(self, tokenizer: Tokenizer, max_length: int, num_texts: int | None):
