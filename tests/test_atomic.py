@@ -1,5 +1,6 @@
 """Tests of atomic writes."""
 
+import errno
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from albertine.atomic import (
     atomic_folder,
     folder_in_use,
     is_unused,
-    refuse_existing_file,
     remove_path,
 )
 from albertine.errors import InputError
@@ -116,18 +116,24 @@ def test_mount_or_working_directory_is_refused(tmp_path: Path, monkeypatch: pyte
 def test_errors_name_the_requested_path(tmp_path: Path) -> None:
     with pytest.raises(OSError) as full, atomic_folder(tmp_path / "made") as folder:  # noqa: PT011
         raise OSError(28, "No space left on device", str(folder / "a"))
-    assert full.value.filename == str(tmp_path / "made")
+    assert full.value.filename == str(tmp_path / "made" / "a")
     with pytest.raises(FileNotFoundError) as missing, atomic_file(tmp_path / "nowhere" / "a") as file:
         file.write_text("x")
     assert missing.value.filename == str(tmp_path / "nowhere" / "a")
 
 
-def test_existing_file_is_refused(tmp_path: Path) -> None:
-    refuse_existing_file(tmp_path / "a")
-    refuse_existing_file(Path("/dev/null"))
-    (tmp_path / "a").write_text("x")
-    with pytest.raises(InputError, match="exists already; name another file or remove it"):
-        refuse_existing_file(tmp_path / "a")
+def test_errors_name_the_final_path_of_what_could_not_be_written(tmp_path: Path) -> None:
+    def error_of(raised: OSError) -> str | None:
+        with pytest.raises(OSError) as caught, atomic_folder(tmp_path / "new"):  # noqa: PT011
+            raise raised
+        return None if caught.value.filename is None else str(caught.value.filename)
+
+    assert error_of(OSError(errno.ENOSPC, "No space left on device")) == str(tmp_path / "new")
+    assert error_of(ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")) is None
+    assert error_of(OSError(errno.EACCES, "Permission denied", "/elsewhere")) == "/elsewhere"
+    with pytest.raises(FileNotFoundError) as caught, atomic_folder(tmp_path / "new") as folder:
+        (folder / "missing" / "file").write_text("x")
+    assert caught.value.filename == str(tmp_path / "new" / "missing" / "file")
 
 
 def test_the_slower_of_two_writers_of_a_folder_is_refused(

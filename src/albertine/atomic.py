@@ -21,6 +21,8 @@ from uuid import uuid4
 
 from albertine.errors import InputError
 
+# Errors of writing to an open file, which do not name it.
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 _PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 
 
@@ -106,8 +108,11 @@ def _partial_path(path: Path) -> Path:
 
 def _name_final_path(error: OSError, partial: Path, path: Path) -> None:
     """Replace the partial path in an error by the final one, which users know."""
-    if error.errno is not None and str(error.filename or partial).startswith(str(partial)):
-        error.filename = str(path)
+    if error.filename is None:
+        if error.errno in _WRITE_ERRORS:
+            error.filename = str(path)
+    elif str(error.filename).startswith(str(partial)):
+        error.filename = str(path) + str(error.filename).removeprefix(str(partial))
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from albertine.bench import gpu, gpu_paths, gpu_ranks
+from albertine.bench import gpu, gpu_paths, local_ranks
 from albertine.bench.gpu_paths import PATHS, GpuPath, PathJob, run_path
 from albertine.bench.gpu_ranks import check_ranks
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.errors import ExitStatus
+from albertine.errors import ExitStatus, InputError
 from albertine.settings import MODEL_PRESETS
 
 
@@ -47,6 +47,29 @@ def test_dry_form_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "forward, variable-length attention" in capsys.readouterr().out
 
 
+def test_where_the_report_goes_is_checked_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu, "measure_gpu", lambda _: pytest.fail("it measures"))
+    (tmp_path / "notes.txt").write_text("x")
+    for command, message in (
+        (["bench", "gpu", "--dry", "--out", str(tmp_path / "notes.txt")], "notes.txt: not a folder"),
+        (
+            ["bench", "gpu", "--out", str(tmp_path / "new"), "--model.max-length", "64"],
+            "the 512 tokens of a row",
+        ),
+        (["bench", "export", "--model.max-length", "64"], "less than the 128 tokens of a row"),
+    ):
+        assert run_command(app, command) == ExitStatus.BAD_INPUT
+        assert message in capsys.readouterr().err
+
+
+def test_a_gpu_for_each_process_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InputError, match="2 processes on cuda need as many GPUs, and torch sees 1"):
+        local_ranks.run_ranks(lambda _: None, 2, "cuda", advice="")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("check", ["communication", "sharded training"])
 def test_what_several_processes_do_is_checked(check: str, tmp_path: Path) -> None:
@@ -60,7 +83,7 @@ def test_what_several_processes_do_is_checked(check: str, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_wrong_gradients_of_a_sharded_model_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_ranks, "_run_rank", _with_error)
+    monkeypatch.setattr(local_ranks, "_run_rank", _with_error)
     result = check_ranks("sharded training", 1e-3, _no_work, "cpu", 1)
     assert result.failure == "relative error 0.5 is larger than 0.001"
     assert (result.error, result.ms) == (0.5, None)

@@ -13,7 +13,7 @@ from albertine.bench import race as pretrain_bench
 from albertine.bench.peer_pretraining import PeerPretraining
 from albertine.bench.race import Race, SideResult
 from albertine.bench.race_runs import RaceResult, RaceRun, common_batches, train_side
-from albertine.bench.race_table import draw_race
+from albertine.bench.race_table import check_plot_file, draw_race
 from albertine.bench.settings import RaceSettings
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
@@ -164,3 +164,12 @@ def test_corpus_without_held_out_documents_is_refused(
     build_corpus([str(text)], tokenizer, tmp_path / "corpus", CorpusSettings(layout="lines", workers=1))
     with pytest.raises(InputError, match="no held-out documents"):
         pretrain_bench.run_race(replace(race_settings, corpus=tmp_path / "corpus"))
+
+
+def test_the_file_of_the_plot_is_checked_first(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--plot race\.txt: give a file name that ends in \.svg or \.png"):
+        check_plot_file(Path("race.txt"))
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="file: not a folder; name another path"):
+        check_plot_file(tmp_path / "file" / "race.svg")
+    check_plot_file(tmp_path / "race.svg")

@@ -280,9 +280,7 @@ def test_the_command_prints_lines_or_json_and_its_status(
         f"error: 1 row without a label; in {spoiled}, line 101; label or remove them; --on-error skip of "
         "finetune leaves them out"
     )
-    assert captured.err.endswith(
-        "albertine: 1 error, 0 warnings, 2 notes; fix the errors first\n"
-    )
+    assert captured.err.endswith("albertine: 1 error, 0 warnings, 2 notes; fix the errors first\n")
     assert run_command(app, ["check", spoiled, "--json"]) == ExitStatus.PROBLEMS_FOUND
     report = json.loads(capsys.readouterr().out)
     assert (report["texts"], report["errors"], report["warnings"], report["notes"]) == (101, 1, 0, 2)

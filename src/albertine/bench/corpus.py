@@ -61,8 +61,7 @@ def measure_corpus(
     texts: tuple[str, ...], tokenizer_folder: Path, settings: CorpusBenchSettings
 ) -> Iterator[CorpusComparison]:
     """Measure building, sampling and batches; yield each result as soon as it is measured."""
-    progress.set_quiet(True)
-    with tempfile.TemporaryDirectory() as scratch:
+    with progress.quiet_output(), tempfile.TemporaryDirectory() as scratch:
         yield _measure_building(texts, tokenizer_folder, Path(scratch), settings)
         corpus = Corpus(Path(scratch) / "0")
         dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))

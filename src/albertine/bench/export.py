@@ -22,7 +22,7 @@ from rich.table import Table
 
 from albertine import progress
 from albertine.bench.model import SST2_LENGTHS
-from albertine.bench.settings import ExportBenchSettings
+from albertine.bench.settings import EXPORT_ROW_TOKENS, ExportBenchSettings
 from albertine.checksums import file_checksum
 from albertine.device import has_fast_bf16
 from albertine.engines.engine import Engine
@@ -146,7 +146,10 @@ def _measure(case: EngineCase, folder: Path, runs: int) -> EngineResult:
     else:
         engine = open_export(folder, EngineOptions("cpu", case.precision))
     vocab_size = engine.model_settings.vocab_size
-    one_sentence, full_rows = _random_strip([16], vocab_size), _random_strip([128] * 8, vocab_size)
+    one_sentence, full_rows = (
+        _random_strip([16], vocab_size),
+        _random_strip([EXPORT_ROW_TOKENS] * 8, vocab_size),
+    )
     engine.run(one_sentence)
     loaded = psutil.Process().memory_info().rss - before
     sentences = _sentence_lengths()

@@ -15,7 +15,7 @@ import torch
 from albertine import progress
 from albertine.bench import gpu_communication, gpu_sharding
 from albertine.bench.gpu_paths import PATHS, PathJob, PathResult, run_path
-from albertine.bench.settings import GpuBenchSettings
+from albertine.bench.settings import GPU_ROW_TOKENS, GpuBenchSettings
 from albertine.errors import InputError, WorkError
 from albertine.executors.process_pool import ProcessPool
 from albertine.model.cost import gradient_bytes
@@ -23,7 +23,7 @@ from albertine.settings import MODEL_PRESETS, ModelSettings
 from albertine.version import __version__
 
 _CHECK_LENGTHS = (1, 2, 17, 64, 128)
-_LENGTHS = (*(512,) * 16, *(128,) * 64, *(33,) * 64)
+_LENGTHS = (*(GPU_ROW_TOKENS,) * 16, *(128,) * 64, *(33,) * 64)
 _DRY_LENGTHS = (1, 2, 17)
 _DRY_SECONDS = 0.0
 _ADVICE = "its messages are above"
@@ -63,7 +63,7 @@ def measure_gpu(settings: GpuBenchSettings) -> GpuReport:
         raise InputError("bench gpu: torch sees no GPU here; --dry runs the same code on the CPU")
     device = "cpu" if settings.dry else "cuda"
     model = settings.model
-    if settings.dry and "model.preset" not in settings.explicit_keys:
+    if settings.dry and not any(key.startswith("model.") for key in settings.explicit_keys):
         model = MODEL_PRESETS["demo"]
     model = replace(model, dropout=0.0, attention_dropout=0.0)  # random numbers differ between devices
     paths = [path for path in PATHS if settings.only in path.name]

@@ -47,7 +47,7 @@ class RaceRun:
         lr: learning rate.
         steps: number of steps.
         settings: settings of the race.
-        evaluations: number of evaluations after the one before the first step.
+        evaluations: least number of evaluations after the one before the first step.
     """
 
     side: Side

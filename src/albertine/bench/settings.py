@@ -17,6 +17,17 @@ from albertine.settings import (
 from albertine.settings.engine import ENGINE_HELP, EngineName
 from albertine.text.settings import ReadingSettings
 
+# Tokens of the longest rows that are measured.
+EXPORT_ROW_TOKENS, GPU_ROW_TOKENS = 128, 512
+
+
+def _check_max_length(model: ModelSettings, row_tokens: int) -> None:
+    """Raise `SettingError` if a model cannot take rows of some tokens."""
+    if model.max_length < row_tokens:
+        raise SettingError(
+            "model.max_length", model.max_length, f"is less than the {row_tokens} tokens of a row"
+        )
+
 
 @dataclass(frozen=True)
 class StartupBenchSettings(Settings):
@@ -152,6 +163,11 @@ class GpuBenchSettings(Settings):
         MODEL_PRESETS["albert-base"], "The model, with random weights; demo in the dry form."
     )
 
+    def check(self) -> None:
+        """Raise `SettingError` if the model is too short for the measured rows."""
+        if not self.dry:
+            _check_max_length(self.model, GPU_ROW_TOKENS)
+
 
 @dataclass(frozen=True)
 class PlanBenchSettings(Settings):
@@ -207,6 +223,10 @@ class ExportBenchSettings(Settings):
 
     runs: int = setting(5, "Measurements of each engine; the result is the median.", minimum=1, maximum=1000)
     model: ModelSettings = setting(MODEL_PRESETS["albert-base"], "The model, with random weights.")
+
+    def check(self) -> None:
+        """Raise `SettingError` if the model is too short for the measured rows."""
+        _check_max_length(self.model, EXPORT_ROW_TOKENS)
 
 
 @dataclass(frozen=True)
