@@ -228,6 +228,29 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         (["bench", "stratup"], "stratup: unknown command (did you mean startup?); known: startup, "),
         (["nothing"], "nothing: unknown command; known: info, "),
         (["predict", "m", "--data", "d", "--keep", "a", "--keep", "b"], "--keep: given twice; give it once"),
+        (
+            ["plan", "--tokens", "1B", "--train.steps", "7"],
+            "--tokens and --train.steps: two lengths of the run",
+        ),
+        (
+            ["plan", "--finetune", "mnli", "--train.batch-tokens", "512"],
+            "--train.batch-tokens: steps and batch",
+        ),
+        (
+            ["plan", "--finetune", "mnli", "--curriculum.depth", "1:2"],
+            "--curriculum.depth: steps and batches",
+        ),
+        (
+            ["pretrain", "--curriculum.length", "32:64", "--objective.max-length", "64"],
+            "--curriculum.length and --objective.max-length: two values for the same; give one of them",
+        ),
+        (["pretrain", "--plot", "run", "--resume"], "--plot: draws the curve of a run and stops; leave out"),
+        (
+            ["fill-mask", "run", "a [MASK]", "--seed", "3"],
+            "--seed: is for the samples of --corpus; leave it out",
+        ),
+        (["demo", "--text", "a.txt", "--stories", "900"], "--stories 900: is for the little world"),
+        (["info", "--model.halting-cost", "5"], "--model.halting-cost 5: needs depth_rule = halting"),
         ([""], "empty argument: unknown command"),
         (["info", ""], "SOURCE: empty value; check that the shell variable is set"),
         (["corpus", "build", "a.txt", "--out", ""], "--out: empty value; check"),

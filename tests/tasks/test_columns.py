@@ -133,6 +133,10 @@ def test_no_header_is_for_csv_and_tsv(name: str, tmp_path: Path) -> None:
 
 
 def test_options_that_are_for_other_data_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    assert len(list(read_texts(str(tmp_path / "a.txt"), DataSettings(), ReadErrors(skip=False)))) == 2
+    with pytest.raises(InputError, match=r"a\.txt: lines of text, which have no columns; leave out --id"):
+        list(read_texts(str(tmp_path / "a.txt"), DataSettings(id="key"), ReadErrors(skip=False)))
     file = write_table(tmp_path / "a.csv", ROWS)
     for name in ("question", "context", "answers", "options", "label_separator"):
         option = name.replace("_", "-")

@@ -1,8 +1,9 @@
 """Commands that pre-train a model, and evaluate what it has learned."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -48,6 +49,8 @@ def pretrain(
     from albertine.train.run_folder import read_run_settings
 
     if plot is not None:
+        if out is not None or resume:
+            raise InputError("--plot: draws the curve of a run and stops; leave out --out and --resume")
         options.read_settings(NoSettings)
         curve_plot.draw_curve(plot)
         return
@@ -55,6 +58,7 @@ def pretrain(
     if resume and out is not None:
         saved_settings = read_run_settings(restored_run(out), PretrainSettings)
     base = saved_settings or _default_preset(options)
+    _refuse_two_values(options.overrides)
     resolved_settings = options.read_settings(PretrainSettings, base)
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
@@ -68,6 +72,34 @@ def _default_preset(options: CommonOptions) -> SettingsSource | None:
     if options.config is not None or "init_from" in options.overrides:
         return None
     return SettingsSource({"model": {"preset": "albertine-base"}})
+
+
+def _refuse_two_values(overrides: Mapping[str, Any]) -> None:
+    """Raise `InputError` if options of the command line give one value and a curriculum of it."""
+    curriculum, objective = overrides.get("curriculum", {}), overrides.get("objective", {})
+    for staged, constant in (("length", "max_length"), ("mlm_probability", "mlm_probability")):
+        if staged in curriculum and constant in objective:
+            names = [f"--curriculum.{staged}", f"--objective.{constant}"]
+            first, second = (name.replace("_", "-") for name in names)
+            raise InputError(f"{first} and {second}: two values for the same; give one of them")
+
+
+def _refuse_unplanned(overrides: Mapping[str, Any]) -> None:
+    """Raise `InputError` if options of the command line give a length that another one determines."""
+    train = overrides.get("train", {})
+    if "tokens" in overrides:
+        name = next((name for name in ("steps", "minutes") if name in train), None)
+        if name is not None:
+            raise InputError(f"--tokens and --train.{name}: two lengths of the run; give one of them")
+    if "finetune" in overrides:
+        given = [f"--train.{name}" for name in ("steps", "batch_tokens") if name in train]
+        given += [f"--curriculum.{name}" for name in overrides.get("curriculum", {})]
+        if given:
+            option = given[0].replace("_", "-")
+            raise InputError(
+                f"{option}: steps and batches of fine-tuning are those of the paper, scaled to --examples; "
+                "leave it out"
+            )
 
 
 @app.command(group=PRETRAINING)
@@ -87,6 +119,8 @@ def plan(
     from albertine.plan.plan import plan_training
     from albertine.plan.show import show_plan
 
+    _refuse_two_values(options.overrides)
+    _refuse_unplanned(options.overrides)
     resolved_settings = options.read_settings(PlanSettings, _default_preset(options))
     show_plan(plan_training(resolved_settings), as_json=json)
 

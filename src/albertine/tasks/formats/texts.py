@@ -44,6 +44,9 @@ def read_texts(source: str, columns: DataSettings, errors: ReadErrors) -> Iterat
 def _rows(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[TableRow]:
     suffix = data_suffix(Path(source))
     if suffix in _TEXT_SUFFIXES and not source.startswith(HUB_PREFIX):
+        for name in ("text", "id"):
+            if getattr(columns, name) != getattr(DataSettings(), name):
+                raise InputError(f"{source}: lines of text, which have no columns; leave out --{name}")
         return _rows_from_lines(Path(source), columns.text, errors)
     if suffix not in TABLE_SUFFIXES and not source.startswith(HUB_PREFIX):
         supported = ", ".join((*_TEXT_SUFFIXES, *TABLE_SUFFIXES))
