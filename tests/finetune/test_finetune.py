@@ -184,10 +184,15 @@ def test_resume_with_changed_settings_or_data(
     (tmp_path / "run" / "settings.toml").unlink()  # the checkpoints have the settings, too
     with pytest.raises(InputError, match=r"a run with train.steps = 4, not 5"):
         finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=5, warmup=1))
+    finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=4, warmup=1))
+    stored = (tmp_path / "run" / "settings.toml").read_text()
     data = Path(finetune_settings.data or "")
-    data.write_text(data.read_text().replace("ka ka ka", "ka ka lo"))
+    other = tmp_path / "other.csv"
+    other.write_text(data.read_text().replace("ka ka ka", "ka ka lo"))
+    changed = replace(finetune_settings, data=str(other))
     with pytest.raises(InputError, match="the examples differ from those that the run started with"):
-        finetune(str(checkpoint), tmp_path / "run", with_train_settings(finetune_settings, steps=4, warmup=1))
+        finetune(str(checkpoint), tmp_path / "run", with_train_settings(changed, steps=4, warmup=1))
+    assert (tmp_path / "run" / "settings.toml").read_text() == stored
 
 
 def test_patience_stops_a_run_early(

@@ -180,8 +180,8 @@ def test_data_that_comes_later_is_added(
     words = card_words(run, out, "--data", str(data))
     assert run_command(app, words) == 0
     messages = capsys.readouterr().err
-    assert "Held-out text is skipped: no --corpus is given" in messages
-    assert f"QQP is skipped: {data} has no QQP/train.tsv and dev.tsv, or qqp.train.jsonl" in messages
+    assert "skipped: Held-out text (no --corpus is given)" in messages
+    assert f"skipped: QQP ({data} has no QQP/train.tsv and dev.tsv, or qqp.train.jsonl" in messages
     page = (out / "report-card.html").read_text()
     assert "Skipped" in page
     assert "Minimal pairs" not in page

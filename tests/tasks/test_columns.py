@@ -132,6 +132,12 @@ def test_no_header_is_for_csv_and_tsv(name: str, tmp_path: Path) -> None:
         list(read_texts(str(file), DataSettings(text="title", header=False), ReadErrors(skip=False)))
 
 
+def test_a_space_around_the_name_of_a_column_is_shown(tmp_path: Path) -> None:
+    file = write_table(tmp_path / "a.csv", ROWS)
+    assert 'no column "label " (did you mean label?)' in error(file, text="title", label="label ")
+    assert 'no column "title "' in error(file, text="title ", label="label")
+
+
 def test_options_that_are_for_other_data_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     assert len(list(read_texts(str(tmp_path / "a.txt"), DataSettings(), ReadErrors(skip=False)))) == 2

@@ -28,8 +28,14 @@ def test_an_unfinished_run_is_reported(
         data += ["--task", "classify", "--out", str(tmp_path / "out")]
     others = [str(tmp_path / "other")] if command == "ensemble" else []
     assert run_command(app, [command, str(run), *others, *data]) == 2  # the folder has no model
-    line = f"{run}: an unfinished run, about step 200 of 600; using its model so far\n"
+    line = f"{run}: an unfinished run, about step 200 of 600; using its model of step 0, which is untrained: "
     assert capsys.readouterr().err.startswith(line)
+
+
+def test_the_model_of_an_evaluated_run_is_trained(tmp_path: Path) -> None:
+    lines = [{"step": 0, "held_out_loss": 1.0}, {"step": 60, "held_out_loss": 0.9}, {"step": 70}]
+    message = unfinished_run_message(write_run(tmp_path / "run", *lines), "run")
+    assert message == "run: an unfinished run, about step 70 of 600; using its model so far"
 
 
 def test_a_finished_run_is_not_reported(tmp_path: Path) -> None:

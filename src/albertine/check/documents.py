@@ -103,10 +103,10 @@ class DocumentCheck:
             is_complete = distinct < _MAX_WORDS
             kind = f"words ({'' if is_complete else 'more than '}{distinct:,} distinct)"
             limit = distinct // 2 if is_complete else self.vocab_size
-        enough = min(limit, count // _MIN_OCCURRENCES)
+        enough = max(MIN_VOCAB_SIZE, min(limit, count // _MIN_OCCURRENCES))
         if enough < self.vocab_size:
             yield Finding(
                 "warning", "too-little-text",
                 f"{kind}, too few for a vocabulary of {self.vocab_size:,}", count,
-                advice=f"use more text, or --vocab-size {max(MIN_VOCAB_SIZE, enough)} or less",
+                advice=f"use more text, or --vocab-size {enough} or less",
             )  # fmt: skip

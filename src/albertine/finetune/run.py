@@ -36,7 +36,7 @@ from albertine.train.checkpoints import CHECKPOINTS_FOLDER, CheckpointStore
 from albertine.train.distributed import Distributed, restart_wait_seconds
 from albertine.train.metrics_log import METRICS_FILE, held_out_scores, read_metrics
 from albertine.train.micro_batch import training_micro_batch_tokens
-from albertine.train.run_folder import has_checkpoints, run_lock
+from albertine.train.run_folder import has_checkpoints, run_lock, write_run_settings
 from albertine.train.trainer import Trainer
 
 _RESTARTS_FILE = "restarts.json"
@@ -114,6 +114,7 @@ def finetune_run(
                 run, settings, data, distributed, restarts, can_collapse=restarts < max_restarts
             )
             trainer.resume()
+            distributed.run_on_main(lambda: write_run_settings(run, settings))
             try:
                 if not trainer.is_finished:
                     recording = trainer.recorder.open(trainer.last_saved_step)

@@ -15,7 +15,7 @@ from albertine.settings import ModelSettings, build_settings
 from albertine.train.distributed import init_distributed, restart_wait_seconds
 from albertine.train.metrics_log import METRICS_FILE
 from albertine.train.mirrored_run import mirrored_run
-from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock
+from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock, write_run_settings
 from albertine.train.trackers import check_tracker_installed
 
 # Settings that may change when a run resumes: they affect where and how fast the run computes, which
@@ -65,6 +65,7 @@ def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
         distributed.run_on_main(lambda: stack.enter_context(lock))
         trainer = build_trainer(run, settings, corpus, init_model, distributed)
         trainer.resume()
+        distributed.run_on_main(lambda: write_run_settings(run, settings))
         if trainer.is_finished:
             step, steps = trainer.state.step, settings.train.steps
             progress.print_message(f"{run}: finished at step {step:,} of {steps:,}; nothing to resume")

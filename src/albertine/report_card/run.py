@@ -42,7 +42,7 @@ def make_report_card(model: str, out: Path, settings: ReportCardSettings) -> Rep
         workspace.record_inputs(loaded)
         del loaded
         for title, missing in skipped_parts.items():
-            progress.print_message(f"{title} is skipped: {missing}")
+            progress.print_message(f"skipped: {title} ({missing})")
         _compute_parts(workspace)
         parameters = count_parameters(workspace.model_settings).encoder
         card = read_card(workspace, model, parameters, skipped_parts)

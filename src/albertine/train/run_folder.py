@@ -41,7 +41,13 @@ from albertine.train.checkpoints import (
     STATE_FORMAT,
     TRAINED_WEIGHTS_FILE,
 )
-from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
+from albertine.train.metrics_log import (
+    METRICS_FILE,
+    MetricsLine,
+    held_out_scores,
+    read_last_metrics,
+    read_metrics,
+)
 
 SETTINGS_FILE = "settings.toml"
 _LOCK_FILE = "run.lock"
@@ -56,9 +62,10 @@ _COMMAND_SETTINGS = {"corpus", "task"}  # of pre-training only, and of fine-tuni
 def run_lock(
     run: Path, settings: Settings, changeable: frozenset[str], wait_seconds: float = 0
 ) -> Iterator[None]:
-    """Lock the folder of a run and write its settings.
+    """Lock the folder of a run and check its settings; write those of a new run.
 
-    A file of the run that somebody removes while the block runs is a `WorkError`.
+    A run that resumes keeps its file of settings until `write_run_settings`, because the data may turn out
+    not to be those of the run. A file of the run that somebody removes while the block runs is a `WorkError`.
 
     Args:
         run: the folder.
@@ -75,8 +82,8 @@ def run_lock(
     with file_lock(lock, busy_message, wait_seconds):
         _remove_partial_files(run)
         _check_same_settings(run, settings, changeable)
-        with atomic_file(run / SETTINGS_FILE) as file:
-            file.write_text(settings_to_toml(settings), encoding="utf-8")
+        if not any(lock.parent.glob("step-*")):
+            write_run_settings(run, settings)
         try:
             yield
         except FileNotFoundError as error:
@@ -86,6 +93,12 @@ def run_lock(
                     "which resumes if checkpoints are left"
                 ) from error
             raise
+
+
+def write_run_settings(run: Path, settings: Settings) -> None:
+    """Write the settings of a run; call it under the lock, and after a run has resumed."""
+    with atomic_file(run / SETTINGS_FILE) as file:
+        file.write_text(settings_to_toml(settings), encoding="utf-8")
 
 
 def has_checkpoints(run: Path) -> bool:
@@ -134,13 +147,25 @@ def _check_command(run: Path, source: SettingsSource, settings_type: type[Settin
 def unfinished_run_message(run: Path, name: str) -> str | None:
     """Return a message, with the name of the run, if a folder is one that has not taken all its steps."""
     with suppress(InputError, OSError, KeyError):  # not a run, or one of an older format
-        steps = int(read_run_settings(run).values["train"]["steps"])
+        settings = read_run_settings(run).values
+        steps = int(settings["train"]["steps"])
         lines = read_last_metrics(run)
         stopped_early = any(line.get("event_type") == "stopped early" for line in lines)
         step = max((line.get("step", 0) for line in lines), default=0)
         if step < steps and not stopped_early:
-            return f"{name}: an unfinished run, about step {step:,} of {steps:,}; using its model so far"
+            used = "using its model so far"
+            if "task" in settings and not any(map(_evaluates_training, read_metrics(run))):
+                used = "using its model of step 0, which is untrained: no later one is evaluated yet"
+            return f"{name}: an unfinished run, about step {step:,} of {steps:,}; {used}"
     return None
+
+
+def _evaluates_training(line: MetricsLine) -> bool:
+    """Return whether a line has the scores of a model after the first step.
+
+    The folder of a fine-tuning run holds the best of the evaluated models, at first that of step 0.
+    """
+    return line["step"] > 0 and bool(held_out_scores(line))
 
 
 def _check_run_format(run: Path) -> None:
@@ -197,7 +222,7 @@ def _check_same_settings(run: Path, settings: Settings, changeable: frozenset[st
         else:
             raise InputError(
                 f"{run}: a run with {key} = {display_value(was)}, not {display_value(now)}; "
-                f"give the settings of the run (--resume reads its {SETTINGS_FILE}), or another --out"
+                f"give the settings of the run (see its {SETTINGS_FILE}), or another --out"
             )
 
 

@@ -94,7 +94,7 @@ def split_columns(names: str, available: Collection[str]) -> tuple[str, ...]:
         names: the list; each entry is the longest one that is the name of a column.
         available: the columns of the table.
     """
-    if names in available:
+    if names in available or "," not in names:
         return (names,)
     parts = names.split(",")
     most_commas = max((column.count(",") for column in available), default=0)

@@ -156,7 +156,9 @@ def missing_column_message(
         header: whether the first line of a CSV or TSV file names its columns.
         is_data: whether the column names look like a row of data.
     """
-    problem = f"{source}: no column {display_text(missing)}"
+    # Quotes show spaces around a name, which the column names of a file lose.
+    shown = display_text(missing) if missing == missing.strip() else f'"{display_text(missing)}"'
+    problem = f"{source}: no column {shown}"
     if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
         return (
             f"{problem}; its first line is one cell, {display_text(available[0])}: "
