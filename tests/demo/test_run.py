@@ -27,19 +27,8 @@ from albertine.model.parameter_counts import count_parameters
 from albertine.text.sources import find_sources
 from albertine.train import parallel_runs
 
-SMALL = (
-    "--hidden-size",
-    "128",
-    "--stories",
-    "600",
-    "--examples",
-    "100",
-    "--pretraining-steps",
-    "10",
-    "--finetuning-steps",
-    "5",
-    "--quiet",
-)
+SMALL_RUNS = ("--hidden-size", "128", "--pretraining-steps", "10", "--finetuning-steps", "5", "--quiet")
+SMALL = (*SMALL_RUNS, "--stories", "600", "--examples", "100")
 
 
 @pytest.fixture(autouse=True)
@@ -136,7 +125,7 @@ def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.Captu
     for number in range(150):
         (texts / f"{number}.txt").write_text(f"This is letter {number}.\n" + "\n".join(lines))
     out = tmp_path / "demo"
-    assert run_command(app, ["demo", "--text", str(texts), "--out", str(out), *SMALL]) == 0
+    assert run_command(app, ["demo", "--text", str(texts), "--out", str(out), *SMALL_RUNS]) == 0
     page = read_well_formed(out / "report.html")
     assert "Which of four words is the original?" in page
     assert "bag of words" not in page
@@ -163,7 +152,7 @@ def test_text_of_one_short_document_is_refused(tmp_path: Path, capsys: pytest.Ca
         "\n".join(f"It was day {number} of the rain." for number in range(500))
     )
     words = ("--text", str(tmp_path / "book.txt"), "--out", str(tmp_path / "demo"))
-    assert run_command(app, ["demo", *words, *SMALL]) == 2
+    assert run_command(app, ["demo", *words, *SMALL_RUNS]) == 2
     assert "too few documents to hold some out; give several files" in capsys.readouterr().err
 
 

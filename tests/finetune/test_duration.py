@@ -53,7 +53,7 @@ def test_two_lengths_and_sweeps_are_refused(
     sweep = SweepSettings(**{field.name: getattr(settings, field.name) for field in fields(settings)})
     with pytest.raises(InputError, match=r"--train\.minutes 5: the runs of a sweep"):
         finetune(str(checkpoint), tmp_path / "run", sweep, sweep=True)
-    sweep = replace(with_train_settings(sweep, minutes=None, steps=8), dropout=0.3)
+    sweep = replace(sweep, dropout=0.3, train=replace(sweep.train, minutes=None, steps=8))
     with pytest.raises(InputError, match=r"--dropout 0\.3: a sweep takes the values of --grid\.dropout"):
         finetune(str(checkpoint), tmp_path / "run", sweep, sweep=True)
     with pytest.raises(InputError, match=r"--grid: only a sweep has a grid; add --sweep"):

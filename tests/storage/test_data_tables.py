@@ -119,7 +119,9 @@ def test_a_folder_of_glue_is_that_of_local_files(
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     upload_plainly(tmp_path / "glue", f"{bucket}/glue")
     settings = with_train_settings(
-        replace(finetune_settings, task="cola", dev=None), steps=6, evaluate_every=3
+        replace(finetune_settings, task="cola", dev=None, text="text", label="label"),
+        steps=6,
+        evaluate_every=3,
     )
     for name, data in (("local", str(tmp_path / "glue")), ("remote", f"{bucket}/glue")):
         finetune(str(checkpoint), tmp_path / name, replace(settings, data=data))

@@ -33,8 +33,8 @@ def test_an_unfinished_run_is_reported(
 
 
 def test_the_model_of_an_evaluated_run_is_trained(tmp_path: Path) -> None:
-    lines = [{"step": 0, "held_out_loss": 1.0}, {"step": 60, "held_out_loss": 0.9}, {"step": 70}]
-    message = unfinished_run_message(write_run(tmp_path / "run", *lines), "run")
+    lines: list[dict[str, object]] = [{"step": step, "held_out_loss": 1.0} for step in (0, 60)]
+    message = unfinished_run_message(write_run(tmp_path / "run", *lines, {"step": 70}), "run")
     assert message == "run: an unfinished run, about step 70 of 600; using its model so far"
 
 
