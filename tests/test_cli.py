@@ -240,10 +240,6 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
             ["plan", "--finetune", "mnli", "--curriculum.depth", "1:2"],
             "--curriculum.depth: steps and batches",
         ),
-        (
-            ["pretrain", "--curriculum.length", "32:64", "--objective.max-length", "64"],
-            "--curriculum.length and --objective.max-length: two values for the same; give one of them",
-        ),
         (["pretrain", "--plot", "run", "--resume"], "--plot: draws the curve of a run and stops; leave out"),
         (
             ["fill-mask", "run", "a [MASK]", "--seed", "3"],

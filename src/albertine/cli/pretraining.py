@@ -58,7 +58,6 @@ def pretrain(
     if resume and out is not None:
         saved_settings = read_run_settings(restored_run(out), PretrainSettings)
     base = saved_settings or _default_preset(options)
-    _refuse_two_values(options.overrides)
     resolved_settings = options.read_settings(PretrainSettings, base)
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
@@ -72,16 +71,6 @@ def _default_preset(options: CommonOptions) -> SettingsSource | None:
     if options.config is not None or "init_from" in options.overrides:
         return None
     return SettingsSource({"model": {"preset": "albertine-base"}})
-
-
-def _refuse_two_values(overrides: Mapping[str, Any]) -> None:
-    """Raise `InputError` if options of the command line give one value and a curriculum of it."""
-    curriculum, objective = overrides.get("curriculum", {}), overrides.get("objective", {})
-    for staged, constant in (("length", "max_length"), ("mlm_probability", "mlm_probability")):
-        if staged in curriculum and constant in objective:
-            names = [f"--curriculum.{staged}", f"--objective.{constant}"]
-            first, second = (name.replace("_", "-") for name in names)
-            raise InputError(f"{first} and {second}: two values for the same; give one of them")
 
 
 def _refuse_unplanned(overrides: Mapping[str, Any]) -> None:
@@ -119,7 +108,6 @@ def plan(
     from albertine.plan.plan import plan_training
     from albertine.plan.show import show_plan
 
-    _refuse_two_values(options.overrides)
     _refuse_unplanned(options.overrides)
     resolved_settings = options.read_settings(PlanSettings, _default_preset(options))
     show_plan(plan_training(resolved_settings), as_json=json)

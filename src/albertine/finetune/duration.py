@@ -63,7 +63,7 @@ def with_measured_steps(
         distributed.run_on_main(lambda: next(filter(None, map(_stored_steps, runs)), None))
     )
     if steps is not None:
-        distributed.run_on_main(lambda: duration.print_minutes_not_used(minutes, steps))
+        distributed.run_on_main(lambda: duration.print_kept_steps(minutes, steps))
     else:
         with TemporaryDirectory() as folder, progress.quiet_output():
             trainer = build_trainer(Path(folder), trial, data, distributed, can_collapse=False)

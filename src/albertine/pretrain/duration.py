@@ -55,7 +55,7 @@ def with_measured_steps(
     duration.check_length(settings, train)
     if stored is not None:
         steps = stored[0]
-        duration.print_minutes_not_used(minutes, steps)
+        duration.print_kept_steps(minutes, steps)
         train = replace(train, batch_tokens=train.batch_tokens or stored[1])
         return replace(settings, train=_with_steps(train, steps))
 

@@ -37,11 +37,11 @@ def check_length(settings: Settings, train: TrainerSettings) -> None:
         )
 
 
-def print_minutes_not_used(minutes: float, steps: int) -> None:
+def print_kept_steps(minutes: float, steps: int) -> None:
     """Print that a run which has begun keeps its number of steps."""
     progress.print_message(
-        f"--train.minutes {minutes:g} is not used: the run has begun, with {steps:,} steps; "
-        "name another --out for another length"
+        f"{minutes:g} minutes: the run keeps its {steps:,} steps, measured when it began; "
+        "for another length, name another --out"
     )
 
 
