@@ -7,7 +7,10 @@ import pytest
 
 from albertine.paired_statistics import PairedDifference
 from albertine.study import verdicts
+from albertine.study.catalog import find_claim
 from albertine.study.claim import Expectation, Relation
+from albertine.study.protocol import find_protocol
+from albertine.study.report import ClaimReport
 from albertine.study.verdicts import Outcome, combined_outcome, judge, seeds_needed_text
 
 _ZEROS = [0.0] * 5
@@ -64,6 +67,19 @@ def test_number_of_seeds_that_would_decide() -> None:
     assert needed > 5
     assert judge(expectation, repeated, [0.0] * needed).outcome == "confirmed"
     assert seeds_needed_text(needed) == f"about {needed} seeds would decide"
+
+
+@pytest.mark.parametrize(("decided", "is_known"), [(2.0, True), (-2.0, False)])
+def test_a_contradicted_claim_needs_no_more_seeds(decided: float, is_known: bool) -> None:
+    claim = find_claim("table-5")
+    expectation = Expectation("sop_accuracy", "a", "b", 1.0)
+    verdicts = tuple(
+        judge(expectation, [mean + one for one in spread], _ZEROS)
+        for mean, spread in ((decided, _NARROW), (2.0, _WIDE))
+    )
+    report = ClaimReport(claim, "smoke", find_protocol(claim, "smoke"), (), verdicts)
+    assert report.outcome == ("undecided" if is_known else "contradicted")
+    assert (report.seeds_needed is not None) == is_known
 
 
 @pytest.mark.long

@@ -58,7 +58,7 @@ def claim_page(report: ClaimReport, text: str, command: str, real_tasks: str = "
 def outcome_sentence(report: ClaimReport) -> str:
     """Return the verdict in a sentence or two."""
     text = f"{report.claim.source}. {OUTCOME_TEXTS[report.outcome]}"
-    if report.outcome == "undecided" and report.seeds_needed is not None:
+    if report.seeds_needed is not None:
         text += f" {seeds_needed_text(report.seeds_needed).capitalize()}."
     return text
 

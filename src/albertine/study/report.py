@@ -49,7 +49,9 @@ class ClaimReport:
 
     @property
     def seeds_needed(self) -> int | None:
-        """Number of seeds that would decide all expectations; None if unknown or decided."""
+        """Number of seeds that would decide all expectations; None if unknown, or if the claim is decided."""
+        if self.outcome != "undecided":
+            return None
         needed = [verdict.seeds_needed for verdict in self.verdicts if verdict.outcome == "undecided"]
         numbers = [number for number in needed if number is not None]
         return max(numbers) if numbers and len(numbers) == len(needed) else None
