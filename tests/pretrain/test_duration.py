@@ -51,6 +51,16 @@ def test_minutes_become_steps_that_a_resumed_run_keeps(
     assert f"finished at step {steps:,} of {steps:,}" in capsys.readouterr().err
 
 
+def test_a_folder_that_is_no_run_is_refused_before_steps_are_measured(
+    settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "summer.jpg").write_bytes(b"sea")
+    monkeypatch.setattr(pretrain_duration, "build_trainer", lambda *_: pytest.fail("a trainer was built"))
+    with pytest.raises(InputError, match="is not a run folder"):
+        pretrain(tmp_path / "photos", with_train(settings, steps=DEFAULT_STEPS, minutes=MINUTES))
+
+
 def test_minutes_choose_a_batch_and_measure_it(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +121,7 @@ def test_minutes_are_refused_where_only_steps_are_possible(settings: PretrainSet
 
 def test_settings_without_steps_are_refused(settings: PretrainSettings, tmp_path: Path) -> None:
     (tmp_path / "run" / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints" / "run.lock").touch()
     (tmp_path / "run" / "settings.toml").write_text("[train]\nlr = 0.1\n")
     with pytest.raises(InputError, match=r"settings\.toml: has no train\.steps"):
         pretrain(tmp_path / "run", with_train(settings, steps=DEFAULT_STEPS, minutes=5))

@@ -103,7 +103,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "a.csv",
             "te\0xt,label\nx,1\n",
             "classify",
-            "line 1: not text in UTF-8 (perhaps UTF-16, or no text); save the table as UTF-8",
+            "line 1: not text in UTF-8 (perhaps UTF-16, or no text); convert it, as in: iconv -f UTF-16 -t",
         ),
         (
             "a.csv",
@@ -819,3 +819,13 @@ def test_long_texts_are_processed_one_by_one() -> None:
     ]
     chunks = list(example_chunks(examples, 2))
     assert [[example.length for example in chunk] for chunk in chunks] == [[1], [3 << 20], [2, 3], [4]]
+
+
+@pytest.mark.parametrize("line", [1, 2])
+def test_a_table_in_latin_1_gets_the_command_that_converts_it(tmp_path: Path, line: int) -> None:
+    file = tmp_path / "a.csv"
+    header, row = ("täxt,label\n", "x,1\n") if line == 1 else ("text,label\n", "ä,1\n")
+    file.write_bytes((header + row).encode("latin-1"))
+    message = rf"a.csv, line {line}: not UTF-8; .* as in: iconv -f WINDOWS-1252 -t UTF-8"
+    with pytest.raises(InputError, match=message):
+        list(tables.read_rows(str(file), ReadErrors(skip=False)))

@@ -9,7 +9,7 @@ from albertine import progress
 from albertine.check.corpus_facts import corpus_findings
 from albertine.check.documents import DocumentCheck
 from albertine.check.duplicates import DuplicateCheck
-from albertine.check.encoding import RECODE, EncodingCheck
+from albertine.check.encoding import EncodingCheck
 from albertine.check.findings import Check, DataItem, Finding
 from albertine.check.labels import LabelCheck
 from albertine.check.language import LanguageCheck
@@ -20,6 +20,7 @@ from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.transformers_config import read_config
+from albertine.json_input import RECODE
 from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
 from albertine.text.hub_datasets import HUB_PREFIX

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from albertine.check.findings import DataItem, Finding, Severity, Tally
+from albertine.json_input import RECODE
 
 # The characters that Windows-1252 and Latin-1 show for the continuation bytes of UTF-8, 0x80 to 0xBF.
 _CONTINUATION = "".join(
@@ -24,7 +25,6 @@ _MOJIBAKE = re.compile(
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1b\x7f-\x84\x86-\x9f]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-RECODE = "find the encoding of the original and convert it, as in: iconv -f WINDOWS-1252 -t UTF-8"
 
 # Severity, kind, what was found, and what to do.
 _FINDINGS: tuple[tuple[Severity, str, str, str], ...] = (

@@ -14,6 +14,7 @@ from albertine.finetune.held_out_examples import (
     hold_out,
 )
 from albertine.finetune.paper_defaults import classifier_dropout, task_defaults
+from albertine.finetune.rare_labels import rare_label_messages
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
@@ -91,6 +92,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     model_settings = checkpoint_model_settings(folder)
     tokenizer = load_tokenizer(folder, model_settings.vocab_size)
     train, dev = train_and_dev_examples(task, settings)
+    for message in rare_label_messages(train, dev, str(settings.data), header=settings.header):
+        progress.print_message(message)
     max_length = _max_length(settings, task, model_settings)
     if settings.co_matching:
         _check_parts(train, settings)

@@ -15,7 +15,13 @@ from albertine.settings import ModelSettings, build_settings
 from albertine.train.distributed import init_distributed, restart_wait_seconds
 from albertine.train.metrics_log import METRICS_FILE
 from albertine.train.mirrored_run import mirrored_run
-from albertine.train.run_folder import has_checkpoints, read_run_settings, run_lock, write_run_settings
+from albertine.train.run_folder import (
+    check_run_folder,
+    has_checkpoints,
+    read_run_settings,
+    run_lock,
+    write_run_settings,
+)
 from albertine.train.trackers import check_tracker_installed
 
 # Settings that may change when a run resumes: they affect where and how fast the run computes, which
@@ -49,6 +55,7 @@ def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
     corpus = open_corpus(settings.corpus)
     timeout_minutes = settings.train.timeout_minutes
     with init_distributed(settings.device, timeout_minutes) as distributed, ExitStack() as stack:
+        distributed.run_on_main(lambda: check_run_folder(run))  # before steps are measured
         stored_model_settings = _stored_model_settings(run, settings)
         init_model = None if stored_model_settings else load_init_checkpoint(settings.init_from, corpus)
         init_settings = stored_model_settings or (init_model.settings if init_model else None)

@@ -18,7 +18,7 @@ from sentencex import segment
 
 from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.json_input import NOT_UTF_8, JsonError, parse_json
+from albertine.json_input import NOT_UTF_8, RECODE, JsonError, parse_json
 from albertine.text.hub_datasets import hub_records
 from albertine.text.paragraphs import ends_sentence, split_paragraphs
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
@@ -58,6 +58,8 @@ class UnreadableData(InputError):  # noqa: N818  # what was found
         self.location, self.problem = location, problem
 
     def __str__(self) -> str:
+        if self.problem == NOT_UTF_8:  # mostly a whole file, of which --on-error skip would leave little
+            return f"{self.location}: {self.problem}; {RECODE}; --on-error skip leaves such parts out"
         return f"{self.location}: {self.problem}; fix it, or use --on-error skip"
 
 

@@ -87,7 +87,8 @@ class Checkpointing:
         state = self._restore(checkpoint)
         self._saved_version, self.last_step = _version(state), state.step
         if checkpoint:
-            self._report_other_threads(checkpoint.state.get("threads"))
+            if state.step < self._settings.steps:
+                self._report_other_threads(checkpoint.state.get("threads"))
             self._recorder.publish_model(checkpoint, None if state.best is None else state.best.step)
         return state
 

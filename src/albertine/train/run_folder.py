@@ -73,10 +73,8 @@ def run_lock(
         changeable: keys of settings that may differ from those in the newest checkpoint.
         wait_seconds: how long to wait for another process that holds the lock.
     """
-    _check_run_format(run)
+    check_run_folder(run)
     lock = run / CHECKPOINTS_FOLDER / _LOCK_FILE
-    if run.exists() and not lock.exists() and not _is_unused(run):
-        raise InputError(f"{run}: exists already and is not a run folder; name another folder or remove it")
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_message = f"{run}: another process is training there; wait for it, or name another folder"
     with file_lock(lock, busy_message, wait_seconds):
@@ -93,6 +91,14 @@ def run_lock(
                     "which resumes if checkpoints are left"
                 ) from error
             raise
+
+
+def check_run_folder(run: Path) -> None:
+    """Raise `InputError` if a folder exists and is not a run that this version can resume."""
+    _check_run_format(run)
+    is_run = (run / CHECKPOINTS_FOLDER / _LOCK_FILE).exists()
+    if run.exists() and not is_run and not _is_unused(run):
+        raise InputError(f"{run}: exists already and is not a run folder; name another folder or remove it")
 
 
 def write_run_settings(run: Path, settings: Settings) -> None:

@@ -9,7 +9,7 @@ from typing import BinaryIO, TypeAlias
 
 from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.json_input import NOT_UTF_8
+from albertine.json_input import NOT_UTF_8, RECODE
 from albertine.storage.objects import display_path
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, TableRow
 from albertine.text.documents import ReadErrors
@@ -93,10 +93,11 @@ def _first_rows(rows: Iterator[tuple[int, list[str] | None]]) -> list[tuple[int,
 def _header(values: list[str] | None, location: str) -> list[str]:
     if values is None:
         raise InputError(f"{location}: {ROW_TOO_LONG}, where a line of column names is expected")
-    if any("\0" in value or not is_valid_unicode(value) for value in values):
-        raise InputError(
-            f"{location}: not text in UTF-8 (perhaps UTF-16, or no text); save the table as UTF-8"
-        )
+    if any("\0" in value for value in values):
+        advice = "convert it, as in: iconv -f UTF-16 -t UTF-8"
+        raise InputError(f"{location}: not text in UTF-8 (perhaps UTF-16, or no text); {advice}")
+    if not all(map(is_valid_unicode, values)):
+        raise InputError(f"{location}: {NOT_UTF_8}; {RECODE}")
     header = [value.strip() for value in values]
     duplicate = next((column for column, times in Counter(header).items() if times > 1), None)
     if duplicate is not None:
