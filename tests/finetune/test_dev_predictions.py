@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.task_fixtures import with_train_settings
 
-from albertine.finetune import dev_outcomes
+from albertine.finetune import dev_outcomes, finetuning
 from albertine.finetune import finetune as finetune_module
 from albertine.finetune.dev_outcomes import decision_columns, predict_dev, predict_dev_of_run, sampled
 from albertine.finetune.dev_predictions import DEV_PREDICTIONS_FILE, read_dev_predictions
@@ -47,6 +47,30 @@ def test_finetuning_writes_what_the_model_predicts(
     monkeypatch.setattr(finetune_module, "predict_dev", not_again)
     finetune(checkpoint, tmp_path / "run", settings)
     assert predict_dev_of_run(tmp_path / "run", tmp_path / "run", settings) == predictions
+
+
+def test_dev_is_not_predicted_again_after_the_best_evaluation(
+    checkpoint: Path, settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = with_train_settings(replace(settings, seeds=2), steps=10, evaluate_every=10)
+    monkeypatch.setattr(finetune_module, "predict_dev", lambda *_: pytest.fail("dev was predicted again"))
+    results = finetune(checkpoint, tmp_path / "run", settings)
+    assert [run.best_step for run in results.runs] == [10, 10]
+    predictions = read_dev_predictions(tmp_path / "run")
+    assert predictions is not None
+    again = predict_dev(tmp_path / "run", prepare_task(str(checkpoint), settings).dev, "cpu")
+    assert predictions.examples == again.examples
+    assert predictions.decisions.predicted == again.decisions.predicted
+    assert predictions.decisions.probabilities == pytest.approx(again.decisions.probabilities, abs=2e-4)
+
+
+def test_dev_is_predicted_again_if_an_earlier_evaluation_was_better(
+    checkpoint: Path, settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finetuning, "score_to_minimize", lambda _task, _metrics, step: step)
+    finetune(checkpoint, tmp_path / "run", settings)
+    predictions = read_dev_predictions(tmp_path / "run")
+    assert predictions == predict_dev(tmp_path / "run", prepare_task(str(checkpoint), settings).dev, "cpu")
 
 
 def test_a_report_predicts_the_examples_that_the_run_held_out(
@@ -105,8 +129,8 @@ def test_a_large_dev_is_sampled(
     finetune(checkpoint, tmp_path / "run", settings)
     dev = prepare_task(str(checkpoint), settings).dev
     monkeypatch.setattr(dev_outcomes, "MAX_EXAMPLES", 25)
-    assert len(sampled(dev)) == 25
-    assert sampled(dev) == sampled(dev)
+    assert len(sampled(dev)) == len(set(sampled(dev))) == 25
+    assert sampled(dev) == sampled(dev) == sorted(sampled(dev))
     monkeypatch.setattr(dev_outcomes, "MAX_CHARACTERS", 1)
     assert len(sampled(dev)) == 1  # at least one
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Evaluation on dev: metrics, held-out loss, and whether all predictions are the same."""
+"""Evaluation on dev: predictions, metrics, held-out loss, and whether all predictions are the same."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,13 @@ class DevEvaluation:
         metrics: metrics of the task.
         loss: sum of the mean losses of all objectives.
         collapse_reason: message if all predictions are the same although the labels differ, else None.
+        predictions: the prediction for each example.
     """
 
     metrics: Metrics
     loss: float
     collapse_reason: str | None
+    predictions: Sequence[Prediction]
 
 
 class DevEvaluator:
@@ -72,6 +74,7 @@ class DevEvaluator:
             self._task_type.compute_metrics(examples, predictions),
             loss,
             self._task_type.collapse_reason(examples, predictions, loss),
+            predictions,
         )
 
     def _scores_and_loss(self, model: Any) -> tuple[list[list[SampleScores]], float]:

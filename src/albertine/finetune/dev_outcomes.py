@@ -23,7 +23,7 @@ from albertine.finetune.dev_predictions import (
     WorstText,
 )
 from albertine.finetune.finetuning import samples_digest
-from albertine.finetune.prepare import encode_examples, train_and_dev_examples
+from albertine.finetune.prepare import FinetuneData, encode_examples, train_and_dev_examples
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.load import load_checkpoint
 from albertine.randomness import Stream, random_bits
@@ -36,7 +36,7 @@ from albertine.tasks.registry import create_task_type, find_task
 from albertine.tasks.scorer import Scorer
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.types.task_type import Prediction, TaskType
-from albertine.text.tokenizer import load_tokenizer
+from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.train.checkpoints import MODEL_FILE, CheckpointStore
 
 MAX_EXAMPLES = 10_000
@@ -64,13 +64,36 @@ def predict_dev(
     tokenizer = load_tokenizer(folder, model.settings.vocab_size)
     engine = prepare_engine(model, EngineOptions(device, card.precision or "auto"))
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
-    sample = sampled(dev)
+    scored = list(_predictions(Scorer(engine, task_type), task_type, [dev[one] for one in sampled(dev)]))
+    return _summary(folder, card.task, task_type, tokenizer, dev, scored)
+
+
+def evaluated_dev(folder: Path, data: FinetuneData, predictions: Sequence[Prediction]) -> DevPredictions:
+    """Return what `predict_dev` does, from the predictions of an evaluation of the same model.
+
+    Args:
+        folder: folder of the model.
+        data: the task with its dev; its task type has evaluated the model.
+        predictions: the prediction for each example of dev.
+    """
+    scored = [(*data.dev[index], predictions[index]) for index in sampled(data.dev)]
+    return _summary(folder, data.card.task, data.task_type, data.tokenizer, data.dev, scored)
+
+
+def _summary(
+    folder: Path,
+    task: str,
+    task_type: TaskType,
+    tokenizer: Tokenizer,
+    dev: Sequence[tuple[Example, EncodedExample]],
+    scored: Sequence[Scored],
+) -> DevPredictions:
+    """Return the predictions for the scored examples of dev, with the choices and the worst errors."""
     counts = EncodingCounts(tokenizer.special_ids)
-    scored = list(_predictions(Scorer(engine, task_type), task_type, sample, counts))
+    counts.add([encoded for _, encoded, _ in scored])
     outcomes = [task_type.outcome(example, prediction) for example, _, prediction in scored]
-    examples = [example for example, _ in sample]
     return DevPredictions(
-        task=card.task,
+        task=task,
         model_sha256=file_checksum(folder / MODEL_FILE),
         num_dev=len(dev),
         num_truncated=counts.num_truncated_examples,
@@ -79,7 +102,7 @@ def predict_dev(
         examples=_example_columns(scored, outcomes),
         decisions=decision_columns(outcomes),
         num_wrong=sum(outcome.severity > 0 for outcome in outcomes),
-        worst=_worst_errors(examples, outcomes),
+        worst=_worst_errors([example for example, _, _ in scored], outcomes),
     )
 
 
@@ -117,11 +140,11 @@ def _check_held_out(run: Path, samples: Sequence[TaskSample], settings: Finetune
         )
 
 
-def sampled(dev: Sequence[tuple[Example, EncodedExample]]) -> Sequence[tuple[Example, EncodedExample]]:
-    """Return all examples, or a random part of them, in order, if they are too many or too long."""
+def sampled(dev: Sequence[tuple[Example, EncodedExample]]) -> list[int]:
+    """Return the indices of all examples, or of a random part, in order, if they are too many or too long."""
     num_characters = sum(example.length for example, _ in dev)
     share = min(1.0, MAX_EXAMPLES / max(1, len(dev)), MAX_CHARACTERS / max(1, num_characters))
-    return [dev[index] for index in _random_part(len(dev), int(share * len(dev)), Stream.REPORT_EXAMPLES)]
+    return _random_part(len(dev), int(share * len(dev)), Stream.REPORT_EXAMPLES)
 
 
 def _random_part(total: int, count: int, stream: Stream) -> list[int]:
@@ -133,17 +156,12 @@ def _random_part(total: int, count: int, stream: Stream) -> list[int]:
 
 
 def _predictions(
-    scorer: Scorer,
-    task_type: TaskType,
-    pairs: Sequence[tuple[Example, EncodedExample]],
-    counts: EncodingCounts,
+    scorer: Scorer, task_type: TaskType, pairs: Sequence[tuple[Example, EncodedExample]]
 ) -> Iterator[Scored]:
     starts = progress.track(list(range(0, len(pairs), _CHUNK_SIZE)), "Predictions on dev", unit="chunks")
     for start in starts:
         chunk = pairs[start : start + _CHUNK_SIZE]
-        encoded = [each for _, each in chunk]
-        counts.add(encoded)
-        for (example, each), scores in zip(chunk, scorer.score(encoded), strict=True):
+        for (example, each), scores in zip(chunk, scorer.score([each for _, each in chunk]), strict=True):
             yield example, each, task_type.prediction(example, each, scores)
 
 

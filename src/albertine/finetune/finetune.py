@@ -2,7 +2,7 @@
 
 OUT/                       the best model on dev, of the best run
 OUT/results.json           the results of all runs
-OUT/dev_predictions.json   the predictions of the best model on dev, for its report
+OUT/dev_predictions.json   the predictions of the best model on dev, for its report; also in each run's folder
 OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
@@ -111,7 +111,8 @@ def _write_results(
         results = replace(results, baseline=baseline, baseline_advice=advice)
     results.write(out)
     if read_dev_predictions(out) is None:
-        predict_dev(out, data.dev, settings.device).write(out)
+        known = read_dev_predictions(out / results.best.run_name)
+        (known or predict_dev(out, data.dev, settings.device)).write(out)
     return results
 
 

@@ -27,7 +27,7 @@ from albertine.randomness import Stream, random_bits
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
 from albertine.tasks.sequences import EncodedExample, TaskSample, split_by_tokens, strip_from_samples
-from albertine.tasks.types.task_type import TaskType
+from albertine.tasks.types.task_type import Prediction, TaskType
 from albertine.text.tokenizer import Tokenizer
 from albertine.train.checkpoints import TRAINED_WEIGHTS_FILE
 from albertine.train.distributed import Distributed
@@ -71,7 +71,13 @@ class _Position:
 
 
 class Finetuning:
-    """The `Trainable` of fine-tuning: trains on the samples of encoded examples and evaluates on dev."""
+    """The `Trainable` of fine-tuning: trains on the samples of encoded examples and evaluates on dev.
+
+    Attributes:
+        samples: the training samples.
+        objectives: names of the objectives.
+        predictions: those of the last evaluation, one for each example of dev; None before the first one.
+    """
 
     def __init__(
         self,
@@ -123,6 +129,7 @@ class Finetuning:
         self._trains_exits, self._exit_prior = trains_exits, exit_prior
         self._class_weights, self._start_sha256 = class_weights, start_sha256
         self.objectives = (*task_type.objectives, *([EXIT_OBJECTIVE] if exit_prior else []))
+        self.predictions: Sequence[Prediction] | None = None
         self._samples_taken, self._predictions_varied, self._untrained_loss = 0, False, math.inf
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
@@ -260,6 +267,7 @@ class Finetuning:
                 diverged or the step is late enough.
         """
         evaluation = self._evaluator.evaluate(model)
+        self.predictions = evaluation.predictions
         if step == 0:  # predictions may vary by chance
             self._untrained_loss = evaluation.loss
         else:

@@ -22,6 +22,7 @@ from albertine.device import choose_precision
 from albertine.display import display_value
 from albertine.errors import InputError
 from albertine.finetune.class_weights import balanced_class_weights
+from albertine.finetune.dev_outcomes import evaluated_dev
 from albertine.finetune.finetuning import Finetuning, TrainingCollapsed
 from albertine.finetune.learned_exit import ExitPrior
 from albertine.finetune.model_selection import LOSS, nothing_learned_reason
@@ -124,6 +125,7 @@ def finetune_run(
             except TrainingCollapsed as collapse:
                 restarts += 1
                 distributed.run_on_main(partial(_reset_run, run, str(collapse), restarts, rate_warning))
+        distributed.run_on_main(partial(_write_predictions, run, trainer, data))
         step, metrics, reason = distributed.broadcast(
             _best_evaluation(run, data) if distributed.is_main else None
         )
@@ -142,6 +144,14 @@ def finetune_run(
             loss=metrics.get(LOSS),
             problem=None if reason is None else f"nothing was learned: {reason}; {advice}",
         )
+
+
+def _write_predictions(run: Path, trainer: Trainer, data: FinetuneData) -> None:
+    """Write the predictions on dev, if the last evaluation made them with the model that the run keeps."""
+    assert isinstance(trainer.trainable, Finetuning)
+    predictions = trainer.trainable.predictions
+    if predictions is not None and trainer.is_last_evaluation_best:
+        evaluated_dev(run, data, predictions).write(run)
 
 
 def build_trainer(

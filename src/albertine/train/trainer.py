@@ -70,6 +70,7 @@ class Trainer:
 
     Attributes:
         model: the model, on its device.
+        trainable: the data, the losses and the evaluation.
         recorder: writes checkpoints and metrics, and shows progress.
         state: the progress of the run.
     """
@@ -84,9 +85,9 @@ class Trainer:
         recorder: RunRecorder,
         distributed: Distributed,
     ):
-        self.model, self.recorder = model, recorder
+        self.model, self.trainable, self.recorder = model, trainable, recorder
         self.state = TrainerState(data_position=trainable.data_position)
-        self._trainable, self._optimizers, self._gradients = trainable, optimizers, gradients
+        self._optimizers, self._gradients = optimizers, gradients
         self._settings, self._distributed = settings, distributed
         self._schedule = LearningRateSchedule.from_resolved_settings(settings)
         self._evaluate_every = settings.evaluation_interval
@@ -114,6 +115,12 @@ class Trainer:
         return (all_steps_taken or self._is_out_of_patience) and not self._is_evaluation_due
 
     @property
+    def is_last_evaluation_best(self) -> bool:
+        """Whether the model is the one of the best evaluation, and was evaluated after its last step."""
+        best = self.state.best
+        return best is not None and best.step == self.state.last_evaluated_step == self.state.step
+
+    @property
     def _is_interruptible(self) -> bool:
         """Whether a signal may interrupt a step or an evaluation; several processes must complete it."""
         return self._distributed.world_size == 1
@@ -138,7 +145,7 @@ class Trainer:
             except ShutdownRequested:
                 self._save_and_stop()
             finally:
-                self._trainable.close()
+                self.trainable.close()
             self._checkpointing.save(self.state)
             self.recorder.checkpoints.wait_or_raise()  # a thread writes the checkpoint
 
@@ -148,7 +155,7 @@ class Trainer:
         Only for a trainer that is thrown away: the steps of a run depend on all steps before.
         """
         self.model.train()
-        self.state = TrainerState(step=step, data_position=self._trainable.data_position)
+        self.state = TrainerState(step=step, data_position=self.trainable.data_position)
         metrics = self._train_step()
         assert metrics is not None  # a new state has no average that the loss could exceed
         return metrics.tokens_per_second
@@ -161,7 +168,7 @@ class Trainer:
         if self._distributed.is_main:
             self.recorder.record_step(metrics)
         # A message for the user, such as that the loss is still at a baseline. It is not from the doctor.
-        diagnosis = self._trainable.diagnose(metrics)
+        diagnosis = self.trainable.diagnose(metrics)
         if diagnosis:
             self._record_event("diagnosis", diagnosis)
         is_best = self._is_evaluation_due and self._evaluate()
@@ -190,7 +197,7 @@ class Trainer:
         losses, accuracies = _means(sums, totals.target_counts)
         loss = sum(losses)
 
-        ceiling = self._trainable.loss_ceiling
+        ceiling = self.trainable.loss_ceiling
         verdict = state.doctor.check_step(state.step + 1, loss, gradient_norm, ceiling)
         if verdict == "rollback":
             self._roll_back(loss)
@@ -199,21 +206,21 @@ class Trainer:
         if verdict == "ok":
             self._gradients.clip(gradient_norm, self._settings.max_gradient_norm)
             self._optimizers.step(lr)
-            self._trainable.after_step(self.model, state.step + 1)
+            self.trainable.after_step(self.model, state.step + 1)
         elif state.doctor.nonfinite_steps == 1:  # reports only the first of several skipped steps in a row
             message = f"loss {loss:.3g}, gradient norm {gradient_norm:.3g}: not finite; the step is skipped"
             self._record_event("skipped", message, state.step + 1)
 
         seconds = synchronized_time(self._distributed.device) - started
-        state.step, state.data_position = state.step + 1, self._trainable.data_position
+        state.step, state.data_position = state.step + 1, self.trainable.data_position
         state.seconds, state.tokens = state.seconds + seconds, state.tokens + int(totals.tokens)
         return StepMetrics(
             step=state.step,
             tokens=state.tokens,
             seconds=state.seconds,
             loss=loss,
-            losses=dict(zip(self._trainable.objectives, losses, strict=True)),
-            accuracies=dict(zip(self._trainable.objectives, accuracies, strict=True)),
+            losses=dict(zip(self.trainable.objectives, losses, strict=True)),
+            accuracies=dict(zip(self.trainable.objectives, accuracies, strict=True)),
             lr=lr,
             gradient_norm=gradient_norm,
             tokens_per_second=totals.tokens / seconds,
@@ -224,10 +231,10 @@ class Trainer:
 
     def _next_batch(self) -> StepBatch:
         """Return this process's part of the next batch."""
-        if self._trainable.objective_changes(self.state.step):  # earlier losses are not comparable
-            self.state.doctor.change_objective(self._trainable.loss_ceiling)
+        if self.trainable.objective_changes(self.state.step):  # earlier losses are not comparable
+            self.state.doctor.change_objective(self.trainable.loss_ceiling)
             self.state.best = None
-        batch = self._trainable.next_batch(self.state.step)
+        batch = self.trainable.next_batch(self.state.step)
         if self._gradients.is_sharded:
             # The passes of a micro-batch gather the weights from all processes, so every process needs the
             # same number of micro-batches.
@@ -236,7 +243,7 @@ class Trainer:
 
     def _reduce_totals(self, batch: StepBatch) -> _StepTotals:
         """Return the totals of a step; raise `ShutdownRequested` if any process received a signal."""
-        target_counts = [0.0] * len(self._trainable.objectives)
+        target_counts = [0.0] * len(self.trainable.objectives)
         for micro_batch in batch.micro_batches:
             target_counts = [
                 total + count for total, count in zip(target_counts, micro_batch.target_counts, strict=True)
@@ -263,7 +270,7 @@ class Trainer:
         for index, micro_batch in enumerate(batch.micro_batches):
             dropout_seed = random_bits(self._settings.seed, self.state.step, self._distributed.rank, index)
             torch.manual_seed(int(dropout_seed[0]))
-            objective_losses = self._trainable.compute_losses(
+            objective_losses = self.trainable.compute_losses(
                 self.model, micro_batch.to(self._distributed.device), self.state.step
             )
             # The mean over the step is the mean of the micro-batch means, weighted by their target counts.
@@ -301,15 +308,15 @@ class Trainer:
         """Evaluate on held-out data; return whether this is the best evaluation so far."""
         self.model.eval()
         with self._shutdown.interruptible(when=self._is_interruptible):
-            metrics = self._trainable.evaluate(self.model, self.state.step)
+            metrics = self.trainable.evaluate(self.model, self.state.step)
         self.model.train()
         self.state.metrics, self.state.last_evaluated_step = metrics, self.state.step
-        self.state.data_position = self._trainable.data_position  # it may include results of evaluations
+        self.state.data_position = self.trainable.data_position  # it may include results of evaluations
         if not metrics:
             return False
         if self._distributed.is_main:
             self.recorder.record_evaluation(self.state.step, metrics)
-        score, best = self._trainable.score_to_minimize(metrics, self.state.step), self.state.best
+        score, best = self.trainable.score_to_minimize(metrics, self.state.step), self.state.best
         if best and math.isnan(best.score_to_minimize):
             best = None
         if best and not score < best.score_to_minimize:  # also if it is NaN
