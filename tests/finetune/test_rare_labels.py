@@ -1,5 +1,9 @@
 """Messages about labels that a model cannot learn."""
 
+import re
+
+import pytest
+
 from albertine.finetune.rare_labels import rare_label_messages
 from albertine.tasks.examples import MultiLabelExample, MultipleChoiceExample, TextExample
 
@@ -13,25 +17,30 @@ def _examples(labels: str, first_line: int = 2) -> list[TextExample]:
 
 def test_frequent_labels_and_other_tasks_have_no_message() -> None:
     question = MultipleChoiceExample("d.csv, line 1", "0", "", "", ("a", "b"), 0)
-    assert rare_label_messages(_examples("aabb"), _examples("ab"), "d.csv", header=True) == []
-    assert rare_label_messages([question], [question], "d.csv", header=False) == []
-    assert (
-        rare_label_messages([TextExample("d.csv, line 1", "0", ("t",), value=2.0)], [], "d.csv", header=False)
-        == []
-    )
+    assert rare_label_messages(_examples("aabb"), _examples("ab"), "d.csv", None, header=True) == []
+    assert rare_label_messages([question], [question], "d.csv", None, header=False) == []
+    number = TextExample("d.csv, line 1", "0", ("t",), value=2.0)
+    assert rare_label_messages([number], [], "d.csv", None, header=False) == []
 
 
-def test_a_label_without_training_example() -> None:
-    [message] = rare_label_messages(_examples("aa"), _examples("b"), "d.csv", header=True)
-    assert message == (
-        "d.csv: no training example has the label b, which the model then cannot learn; add examples, or fix "
-        "the spelling"
-    )
+@pytest.mark.parametrize(
+    ("dev", "expected"),
+    [
+        (
+            None,
+            "d.csv: labels whose examples are all held out for evaluation, .*: b, c; add .* or give --dev",
+        ),
+        ("e.csv", "e.csv: labels without a training example, .*: b, c; add examples, or fix the spelling"),
+    ],
+)
+def test_labels_without_training_example(dev: str | None, expected: str) -> None:
+    [message] = rare_label_messages(_examples("aa"), _examples("bc"), "d.csv", dev, header=True)
+    assert re.fullmatch(expected, message)
 
 
 def test_single_labels_are_listed() -> None:
-    [message] = rare_label_messages(_examples("aabcdefgh"), [], "d.csv", header=True)
-    assert "only one training example has the labels b, c, d, e, f and 2 others; add examples" in message
+    [message] = rare_label_messages(_examples("aabcdefgh"), [], "d.csv", None, header=True)
+    assert "labels with a single training example: b, c, d, e, f and 2 more; add examples" in message
 
 
 def test_labels_of_several() -> None:
@@ -39,14 +48,18 @@ def test_labels_of_several() -> None:
         MultiLabelExample("d.csv, line 2", "0", ("t",), labels=("a", "b")),
         MultiLabelExample("d.csv, line 3", "1", ("u",), labels=("a",)),
     ]
-    [message] = rare_label_messages(train, [], "d.csv", header=True)
-    assert "label b;" in message
+    [message] = rare_label_messages(train, [], "d.csv", None, header=True)
+    assert "training example: b;" in message
 
 
 def test_a_header_that_is_read_as_a_row() -> None:
     train = _examples("laabb", first_line=1)  # "l" is the name of the column
-    advice = "if line 1 names the columns, leave out --no-header"
-    assert advice in rare_label_messages(train, [], "d.csv", header=False)[0]
-    assert advice in rare_label_messages(train[1:], train[:1], "d.csv", header=False)[0]
-    assert advice not in rare_label_messages(train, [], "d.csv", header=True)[0]
-    assert advice not in rare_label_messages(_examples("aabbl", 1), [], "d.csv", header=False)[0]
+    advice = "if line 1 of the file names the columns, leave out --no-header"
+    assert rare_label_messages(train, [], "d.csv", None, header=False)[-1] == advice
+    assert rare_label_messages(train[1:], train[:1], "d.csv", None, header=False)[-1] == advice
+    assert (
+        rare_label_messages(_examples("aab", 1), _examples("la", 1), "d.csv", "e.csv", header=False)[-1]
+        == advice
+    )
+    assert advice not in rare_label_messages(train, [], "d.csv", None, header=True)
+    assert advice not in rare_label_messages(_examples("aabbl", 1), [], "d.csv", None, header=False)

@@ -464,6 +464,8 @@ def test_another_number_of_threads_is_reported_on_resume(
         "resuming with 2 threads, not 1: the weights will not be bit for bit those of an uninterrupted run"
     )
     assert f"{message}; for that, set OMP_NUM_THREADS=1\n" in capsys.readouterr().err
+    pretrain(tmp_path / "same", settings)  # which is finished
+    assert "threads" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoints"])

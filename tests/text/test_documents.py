@@ -183,7 +183,7 @@ def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ("a.txt", b"fine\nnot \xff fine\n", "byte 9: not UTF-8"),
         ("a.txt", b"", "empty"),
-        ("a.txt", "wide".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
+        ("a.txt", "wide".encode("utf-16"), "UTF-16 text; convert it, as in: iconv -f UTF-16 -t UTF-8"),
         ("a.jsonl", b'{"text": "x"}\n{"text": \n', "byte 14: not JSON"),
         ("a.jsonl", b'{"text": 5}\n', "field text is int, expected text"),
         ("a.jsonl", b"[1]\n", "record is list, expected an object with field text"),

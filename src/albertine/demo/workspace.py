@@ -37,6 +37,7 @@ from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
 from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
+from albertine.json_input import NOT_UTF_8, RECODE
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
@@ -163,7 +164,8 @@ class DemoWorkspace:
                 "files, or one sentence per line and blank lines between documents"
             ) from None
         except UnreadableData as error:
-            raise InputError(f"{error.location}: {error.problem}; fix it") from None
+            advice = RECODE if error.problem == NOT_UTF_8 else "fix it"
+            raise InputError(f"{error.location}: {error.problem}; {advice}") from None
 
     def build_corpus(self) -> Corpus:
         """Build the corpus, and return it."""

@@ -2,7 +2,7 @@
 
 OUT/                       the best model on dev, of the best run
 OUT/results.json           the results of all runs
-OUT/dev_predictions.json   the predictions of the best model on dev, for its report; also in each run's folder
+OUT/dev_predictions.json   the predictions of the best model on dev, for its report
 OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
@@ -111,8 +111,7 @@ def _write_results(
         results = replace(results, baseline=baseline, baseline_advice=advice)
     results.write(out)
     if read_dev_predictions(out) is None:
-        known = read_dev_predictions(out / results.best.run_name)
-        (known or predict_dev(out, data.dev, settings.device)).write(out)
+        predict_dev(out, data.dev, settings.device).write(out)
     return results
 
 
@@ -133,7 +132,7 @@ def _run_trials(
     for number, (name, settings) in enumerate(settings_by_run.items(), start=1):
         if len(settings_by_run) > 1 and distributed.is_main:
             progress.print_message(f"run {number} of {len(settings_by_run)}: {name}")
-        results.append(finetune_run(out / name, name, settings, data, distributed))
+        results.append(finetune_run(out / name, name, settings, data, distributed, keeps_predictions=True))
     return results
 
 
@@ -141,7 +140,7 @@ def _run_trial(data: FinetuneData, job: tuple[Path, str, FinetuneSettings]) -> F
     """Return the result of a run in a worker of a cluster."""
     run, name, settings = job
     with init_distributed(settings.device) as distributed:
-        return finetune_run(run, name, settings, data, distributed)
+        return finetune_run(run, name, settings, data, distributed, keeps_predictions=True)
 
 
 def _check_output_folder(out: Path) -> None:

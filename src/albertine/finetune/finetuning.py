@@ -76,7 +76,8 @@ class Finetuning:
     Attributes:
         samples: the training samples.
         objectives: names of the objectives.
-        predictions: those of the last evaluation, one for each example of dev; None before the first one.
+        predictions: those of the last evaluation, one for each example of dev; None before the first one,
+            and in all processes but the main one.
     """
 
     def __init__(
@@ -266,8 +267,10 @@ class Finetuning:
             TrainingCollapsed: if all predictions have been the same up to this step, and either the loss has
                 diverged or the step is late enough.
         """
+        self.predictions = None  # so that the memory of a large dev is free
         evaluation = self._evaluator.evaluate(model)
-        self.predictions = evaluation.predictions
+        if self._distributed.is_main:
+            self.predictions = evaluation.predictions
         if step == 0:  # predictions may vary by chance
             self._untrained_loss = evaluation.loss
         else:

@@ -92,14 +92,15 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     model_settings = checkpoint_model_settings(folder)
     tokenizer = load_tokenizer(folder, model_settings.vocab_size)
     train, dev = train_and_dev_examples(task, settings)
-    for message in rare_label_messages(train, dev, str(settings.data), header=settings.header):
-        progress.print_message(message)
     max_length = _max_length(settings, task, model_settings)
     if settings.co_matching:
         _check_parts(train, settings)
     if settings.matching:
         _check_pairs(train, settings, model_settings)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
+    dev_data = _dev_data(task, settings)
+    for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
+        progress.print_message(message)
     task_type = create_task_type(
         card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout(settings)
     )
@@ -193,7 +194,7 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
         raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
     dev_split = task.split_names("dev", settings.dev or settings.data)[0]
     train = load_examples(task, settings.data, "train", settings, require_labels=True)
-    dev = settings.dev or (settings.data if task.has_dev_split(settings.data) else None)
+    dev = _dev_data(task, settings)
     if dev is not None:
         dev_examples = load_examples(
             task, dev, dev_split, settings, require_labels=True, num_options=train[0].num_options
@@ -214,6 +215,12 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
         )
     progress.print_message(message)
     return rest, held_out
+
+
+def _dev_data(task: Task, settings: FinetuneSettings) -> str | None:
+    """Return the data for evaluation; None if a part of the training data is held out."""
+    assert settings.data is not None
+    return settings.dev or (settings.data if task.has_dev_split(settings.data) else None)
 
 
 def build_card(

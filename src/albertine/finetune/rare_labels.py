@@ -1,4 +1,4 @@
-"""Labels that a model cannot learn, because no training example has them or a single one."""
+"""Labels of texts that a model cannot learn, because no training example has them, or a single one."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,35 +10,41 @@ _LISTED = 5
 
 
 def rare_label_messages(
-    train: Sequence[Example], dev: Sequence[Example], data: str, *, header: bool
+    train: Sequence[Example], dev: Sequence[Example], data: str, dev_data: str | None, *, header: bool
 ) -> list[str]:
     """Return messages about rare labels of texts; none if there are no such labels.
 
     Args:
         train: the training examples.
         dev: the examples for evaluation.
-        data: name of the data.
+        data: name of the training data.
+        dev_data: name of the data for evaluation; None if a part of the training data is held out.
         header: whether the first line of a table names its columns; otherwise it may be a label by mistake.
     """
     counts = Counter(label for example in train for label in _labels(example))
     only_in_dev = sorted({label for example in dev for label in _labels(example)} - set(counts))
     single = sorted(label for label, count in counts.items() if count == 1)
     messages = []
-    if only_in_dev:
+    if only_in_dev and dev_data is None:
         messages.append(
-            f"{data}: no training example has the {_listed(only_in_dev)}, which the model then cannot learn; "
-            "add examples, or fix the spelling"
+            f"{data}: labels whose examples are all held out for evaluation, so that the model cannot learn "
+            f"them: {_listed(only_in_dev)}; add examples, or give --dev"
+        )
+    elif only_in_dev:
+        messages.append(
+            f"{dev_data}: labels without a training example, so that the model cannot learn them: "
+            f"{_listed(only_in_dev)}; add examples, or fix the spelling"
         )
     if single:
         messages.append(
-            f"{data}: only one training example has the {_listed(single)}; add examples, join classes, or "
-            "fix the spelling"
+            f"{data}: labels with a single training example: {_listed(single)}; add examples, join classes, "
+            "or fix the spelling"
         )
-    if messages and not header:
-        rare = {*only_in_dev, *single}
-        first = next((one for one in (*train, *dev) if one.location.endswith(", line 1")), None)
-        if first is not None and rare.intersection(_labels(first)):
-            messages[-1] += "; if line 1 names the columns, leave out --no-header"
+    if not header and any(
+        example.location.endswith(", line 1") and {*only_in_dev, *single}.intersection(_labels(example))
+        for example in (*train, *dev)
+    ):
+        messages.append("if line 1 of the file names the columns, leave out --no-header")
     return messages
 
 
@@ -52,5 +58,4 @@ def _labels(example: Example) -> Sequence[str]:
 
 def _listed(labels: Sequence[str]) -> str:
     shown = ", ".join(map(display_text, labels[:_LISTED]))
-    others = f" and {len(labels) - _LISTED:,} others" if len(labels) > _LISTED else ""
-    return f"label{'s' if len(labels) > 1 else ''} {shown}{others}"
+    return f"{shown} and {len(labels) - _LISTED:,} more" if len(labels) > _LISTED else shown

@@ -93,6 +93,7 @@ def finetune_run(
     distributed: Distributed,
     *,
     max_restarts: int = _MAX_RESTARTS,
+    keeps_predictions: bool = False,
 ) -> FinetuneResult:
     """Train, evaluate and write one run, restarting it if it collapses; return its result.
 
@@ -103,6 +104,7 @@ def finetune_run(
         data: examples and checkpoint.
         distributed: the processes.
         max_restarts: how often the run may restart; with 0 a collapsed run takes all its steps.
+        keeps_predictions: whether to write the predictions on dev, if the last evaluation is the best.
     """
     rate_warning = learning_rate_warning(settings, data.task.name, data.model_settings)
     with ExitStack() as stack:
@@ -125,7 +127,8 @@ def finetune_run(
             except TrainingCollapsed as collapse:
                 restarts += 1
                 distributed.run_on_main(partial(_reset_run, run, str(collapse), restarts, rate_warning))
-        distributed.run_on_main(partial(_write_predictions, run, trainer, data))
+        if keeps_predictions:
+            distributed.run_on_main(partial(_write_predictions, run, trainer, data))
         step, metrics, reason = distributed.broadcast(
             _best_evaluation(run, data) if distributed.is_main else None
         )

@@ -59,7 +59,7 @@ class UnreadableData(InputError):  # noqa: N818  # what was found
 
     def __str__(self) -> str:
         if self.problem == NOT_UTF_8:  # mostly a whole file, of which --on-error skip would leave little
-            return f"{self.location}: {self.problem}; {RECODE}; --on-error skip leaves such parts out"
+            return f"{self.location}: {self.problem} (left out with --on-error skip); {RECODE}"
         return f"{self.location}: {self.problem}; fix it, or use --on-error skip"
 
 
@@ -241,7 +241,7 @@ def _decode(content: bytes, source: Source, offset: int, errors: ReadErrors) -> 
     """Return bytes decoded as UTF-8; lines that are not UTF-8 are dropped and reported as errors."""
     if not offset:
         if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise InputError(f"{source.name}: UTF-16 text; save it as UTF-8")
+            raise InputError(f"{source.name}: UTF-16 text; convert it, as in: iconv -f UTF-16 -t UTF-8")
         if b"\0" in content[:_BINARY_CHECK_BYTES]:
             raise InputError(f"{source.name}: zero bytes, not UTF-8 text; give a text file")
         content = content.removeprefix(b"\xef\xbb\xbf")

@@ -162,7 +162,8 @@ def missing_column_message(
     if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
         return (
             f"{problem}; its first line is one cell, {display_text(available[0])}: "
-            "cells are separated by commas in .csv, by tabs in .tsv; convert the file, or change its suffix"
+            "cells are separated by commas in .csv, by tabs in .tsv; convert the file, or name it .tsv if it "
+            "has tabs"
         )
     columns = display_text(", ".join(available)) or "none"
     advice = [f"name another with {option}"] if option else []
