@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.task_fixtures import with_train_settings
+from tests.task_fixtures import with_train_settings, write_squad
 
 from albertine.finetune import dev_outcomes, finetuning
 from albertine.finetune import finetune as finetune_module
@@ -62,6 +62,31 @@ def test_dev_is_not_predicted_again_after_the_best_evaluation(
     assert predictions.examples == again.examples
     assert predictions.decisions.predicted == again.decisions.predicted
     assert predictions.decisions.probabilities == pytest.approx(again.decisions.probabilities, abs=2e-4)
+
+
+@pytest.mark.parametrize("task", ["multi-label", "regress", "squad-2.0"])
+def test_kept_predictions_are_those_of_the_model(
+    task: str, checkpoint: Path, settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where dev selects a threshold or the training data the scale of the numbers."""
+    columns: dict[str, Any] = {"label": "mark"}
+    if task == "squad-2.0":
+        file = str(write_squad(tmp_path / "squad.json"))
+        columns = {"data": file, "dev": file, "text": "text", "label": "label"}
+    elif task == "multi-label":
+        columns = {"label": "stars"}
+    settings = with_train_settings(replace(settings, task=task, **columns), steps=10, evaluate_every=10)
+    monkeypatch.setattr(finetuning, "score_to_minimize", lambda _task, _metrics, step: -step)
+    with monkeypatch.context() as context:
+        context.setattr(finetune_module, "predict_dev", lambda *_: pytest.fail("dev was predicted again"))
+        finetune(checkpoint, tmp_path / "run", settings)
+    kept = read_dev_predictions(tmp_path / "run")
+    again = predict_dev(tmp_path / "run", prepare_task(str(checkpoint), settings).dev, "cpu")
+    assert kept is not None
+    assert kept.examples.scores == pytest.approx(again.examples.scores, abs=1e-5)
+    assert kept.examples.predicted_numbers == pytest.approx(again.examples.predicted_numbers, abs=1e-5)
+    assert kept.decisions.predicted == again.decisions.predicted
+    assert [error.predicted for error in kept.worst] == [error.predicted for error in again.worst]
 
 
 def test_dev_is_predicted_again_if_an_earlier_evaluation_was_better(
