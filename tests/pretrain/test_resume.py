@@ -465,7 +465,7 @@ def test_another_number_of_threads_is_reported_on_resume(
     )
     assert f"{message}; for that, set OMP_NUM_THREADS=1\n" in capsys.readouterr().err
     pretrain(tmp_path / "same", settings)  # which is finished
-    assert "threads" not in capsys.readouterr().err
+    assert "resuming" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoints"])
