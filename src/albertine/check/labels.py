@@ -76,7 +76,7 @@ class LabelCheck:
         common = ", ".join(
             f"{display_text(label)} {percent(count, total)}" for label, count in train.most_common(_LISTED)
         )
-        others = f" and {len(train) - _LISTED:,} others" if len(train) > _LISTED else ""
+        others = f" and {len(train) - _LISTED:,} more" if len(train) > _LISTED else ""
         yield Finding("note", "labels", f"labels in train: {common}{others}", len(train))
         if not self._is_multi_label:  # in which all rows may have a label
             yield from self._balance_findings(train)

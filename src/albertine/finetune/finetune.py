@@ -29,7 +29,7 @@ from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed, init_distributed
 from albertine.train.mirrored_run import mirrored_run
 from albertine.train.parallel_runs import run_on_cluster
-from albertine.train.run_folder import publish_model
+from albertine.train.run_folder import NO_RUN_FOLDER, publish_model
 from albertine.train.trackers import check_tracker_installed
 
 
@@ -148,4 +148,4 @@ def _check_output_folder(out: Path) -> None:
     is_run = (out / CHECKPOINTS_FOLDER).is_dir() or any(out.glob(f"*/{CHECKPOINTS_FOLDER}/"))
     # A killed process may have left the first run's folder empty.
     if not is_run and not is_unused(out) and not all(map(is_unused, out.glob("*"))):
-        raise InputError(f"{out}: exists already and is not a run folder; name another folder or remove it")
+        raise InputError(f"{out}: {NO_RUN_FOLDER}")

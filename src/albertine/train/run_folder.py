@@ -50,6 +50,7 @@ from albertine.train.metrics_log import (
 )
 
 SETTINGS_FILE = "settings.toml"
+NO_RUN_FOLDER = "exists already and is not a run folder; name another folder or remove it"
 _LOCK_FILE = "run.lock"
 _FORMAT_1_FOLDER = "trainer"  # name of checkpoints/ in format 1
 # Files beside a model that are not published with it.
@@ -98,7 +99,7 @@ def check_run_folder(run: Path) -> None:
     _check_run_format(run)
     is_run = (run / CHECKPOINTS_FOLDER / _LOCK_FILE).exists()
     if run.exists() and not is_run and not _is_unused(run):
-        raise InputError(f"{run}: exists already and is not a run folder; name another folder or remove it")
+        raise InputError(f"{run}: {NO_RUN_FOLDER}")
 
 
 def write_run_settings(run: Path, settings: Settings) -> None:
