@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ def command_words(words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("words", list(command_words()), ids=" ".join)
+def test_help_breaks_a_line_only_where_it_is_full(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines of a docstring end elsewhere than those of a terminal."""
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run_command(app, [*words, "--help"]) == 0
+    description = capsys.readouterr().out.split("╭")[0].splitlines()
+    for line, following in pairwise(map(str.rstrip, description)):
+        if line and following:
+            assert len(f"{line} {following.split()[0]}") > 100
+
+
+@pytest.mark.parametrize("words", list(command_words()), ids=" ".join)
 def test_help_explains_the_presets_of_a_model_where_there_is_one(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +120,8 @@ def test_info_lists_all_presets(capsys: pytest.CaptureFixture[str]) -> None:
         (("--model", "albert-tiny"), False),
         (("--init-from", "checkpoint"), False),
         (("--config", "settings.toml"), False),
+        (("--config", "train.toml"), True),
+        (("--config", "start.toml"), False),
     ],
 )
 def test_depth_grows_by_default_unless_the_architecture_comes_from_elsewhere(
@@ -117,6 +133,8 @@ def test_depth_grows_by_default_unless_the_architecture_comes_from_elsewhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("settings.toml").write_text("[model]\nlayers = 3\n")
+    Path("train.toml").write_text("[train]\nsteps = 100\n")
+    Path("start.toml").write_text('init_from = "checkpoint"\n')
     assert run_command(app, ["pretrain", *words, "--print-settings"]) == 0
     settings = tomllib.loads(capsys.readouterr().out)
     assert settings["curriculum"].get("depth") == ("grow" if grows else None)
@@ -240,6 +258,15 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
             ["plan", "--finetune", "mnli", "--curriculum.depth", "1:2"],
             "--curriculum.depth: steps and batches",
         ),
+        (
+            ["plan", "--finetune", "mnli", "--corpus", "c"],
+            "--corpus: fine-tuning reads the examples of a task",
+        ),
+        (["pretrain", "--out", "o", "--local-start"], "--local-start: needs position embeddings"),
+        (
+            ["pretrain", "--out", "o", "--unigram-start", "--init-from", "run"],
+            "--unigram-start: a run with --init-from starts with",
+        ),
         (["pretrain", "--plot", "run", "--resume"], "--plot: draws the curve of a run and stops; leave out"),
         (
             ["fill-mask", "run", "a [MASK]", "--seed", "3"],
@@ -247,6 +274,22 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         ),
         (["demo", "--text", "a.txt", "--stories", "900"], "--stories 900: is for the little world"),
         (["info", "--model.halting-cost", "5"], "--model.halting-cost 5: needs depth_rule = halting"),
+        (["info", "--processes", "4"], "--processes 4: not used for the table of presets; name a model"),
+        (["info", "--precision", "fp32"], "--precision fp32: not used for the table of presets"),
+        (["tokenizer", "show", "t", "text", "--field", "x"], "--field: is for --stats FILE; leave it out"),
+        (
+            ["world", "write", "w", "--train", "0", "--tasks", "rte"],
+            '--train 0: does not fit tasks = "rte", which needs train above 0',
+        ),
+        (
+            ["corpus", "show", "c", "--objective.text-fraction", "0.5", "--split", "dev"],
+            "--objective.text-fraction 0.5: is for split = train; leave it out",
+        ),
+        (["report-card", "run", "--out", "o", "--seeds", "3"], "--seeds 3: needs data, whose tasks have"),
+        (
+            ["bench", "exits", "run", "--out", "o", "--exit-heads", "own"],
+            "--exit-heads own: must be shared; the benchmark compares",
+        ),
         ([""], "empty argument: unknown command"),
         (["info", ""], "SOURCE: empty value; check that the shell variable is set"),
         (["corpus", "build", "a.txt", "--out", ""], "--out: empty value; check"),

@@ -238,6 +238,7 @@ def test_an_error_in_place_of_an_interruption_is_the_interruption(
         signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_not_an_error() -> None:
     for words in ("info", "info --json", "info --print-settings", "--help", "info albert-large"):
         completed = run_in_shell(f"-m albertine {words} | true; exit ${{PIPESTATUS[0]}}")
@@ -245,6 +246,7 @@ def test_a_closed_pipe_is_not_an_error() -> None:
         assert "Error" not in completed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full does not exist")
 @pytest.mark.parametrize("words", ["info --json", "info --print-settings", "info albert-large"])
 def test_a_full_disk_is_one_line_and_status_1(words: str) -> None:
@@ -292,6 +294,7 @@ def test_completion_installs_with_one_command(tmp_path: Path) -> None:
     assert "info" in script.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pause", "status"), [(0, 130), (1.2, 143)])
 def test_second_signal_at_exit_shows_no_traceback(pause: float, status: int, tmp_path: Path) -> None:
     script = tmp_path / "twice.py"

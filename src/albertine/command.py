@@ -119,9 +119,9 @@ class CommonOptions:
             raise _EarlyExit
         return settings
 
-    def sets_table(self, table: str) -> bool:
-        """Return whether the settings file or an option sets anything in a table."""
-        return table in self.overrides or table in self.file_settings.values
+    def sets(self, key: str) -> bool:
+        """Return whether the settings file or an option gives a setting, or anything in a table."""
+        return key in self.overrides or key in self.file_settings.values
 
 
 DEFAULT_OPTIONS = CommonOptions()

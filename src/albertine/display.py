@@ -1,10 +1,15 @@
-"""Values that users gave, as error messages show them: short, and on one line."""
+"""Values in messages: what users gave, short and on one line, and numbers of things."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 MAX_DISPLAY_LENGTH = 80
 _MAX_LONG_LENGTH = 150
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things, as in "1 row" or "1,200 rows"; the plural of the noun must end in s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def toml_escaped(text: str) -> str:

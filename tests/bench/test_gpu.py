@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from albertine.bench import gpu, gpu_paths, local_ranks
+from albertine.bench import gpu, gpu_checks, gpu_paths, local_ranks
 from albertine.bench.gpu_paths import PATHS, GpuPath, PathJob, run_path
 from albertine.bench.gpu_ranks import check_ranks
 from albertine.cli import app
@@ -104,10 +104,10 @@ def test_all_paths_in_the_dry_form(tmp_path: Path) -> None:
 @pytest.mark.slow  # compiles
 def test_a_compiled_path_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(path for path in PATHS if path.compile)
-    graphs = gpu_paths._compiled_graphs()
+    graphs = gpu_checks._compiled_graphs()
     assert run_path(make_job(path)).failure == ""
-    assert gpu_paths._compiled_graphs() > graphs
-    monkeypatch.setattr(gpu_paths, "_compiled_graphs", lambda: graphs)
+    assert gpu_checks._compiled_graphs() > graphs
+    monkeypatch.setattr(gpu_checks, "_compiled_graphs", lambda: graphs)
     assert run_path(make_job(path)).failure == "nothing was compiled"
 
 
@@ -117,7 +117,7 @@ def test_a_wrong_result_is_a_failure(work: Any, monkeypatch: pytest.MonkeyPatch)
     path = replace(next(path for path in PATHS if path.work == work), kernels=True)
     assert run_path(make_job(path)).failure == ""
     calls = 0
-    original_batch, original_updates = gpu_paths.random_batch, gpu_paths._updates
+    original_batch, original_updates = gpu_checks.random_batch, gpu_checks.optimizer_updates
 
     def wrong_batch(*arguments: Any) -> Any:
         nonlocal calls
@@ -133,7 +133,7 @@ def test_a_wrong_result_is_a_failure(work: Any, monkeypatch: pytest.MonkeyPatch)
         return [value * (1.01 if calls == 1 else 1) for value in original_updates(*arguments)]
 
     monkeypatch.setattr(gpu_paths, "random_batch", wrong_batch)
-    monkeypatch.setattr(gpu_paths, "_updates", wrong_updates)
+    monkeypatch.setattr(gpu_paths, "optimizer_updates", wrong_updates)
     result = run_path(make_job(path))
     assert "is larger than" in result.failure
     assert result.ms is None

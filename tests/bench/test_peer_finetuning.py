@@ -11,6 +11,8 @@ import torch
 from albertine.bench.finetune import FinetuneBenchRun, _finetune, show_finetuning
 from albertine.bench.peer_finetuning import PeerFinetuning, _batches
 from albertine.bench.settings import FinetuneBenchSettings
+from albertine.cli import app
+from albertine.command import run_command
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneTrainSettings
@@ -133,6 +135,13 @@ def test_table_shows_both_sides(checkpoint: Path, tmp_path: Path, capsys: pytest
     assert "ours / peer" in capsys.readouterr().out
     show_finetuning("classify", results, as_json=True)  # type: ignore[arg-type]
     assert set(json.loads(capsys.readouterr().out)) == {"task", "ours", "peer"}
+
+
+@pytest.mark.parametrize("option", ["patience", "evaluate-every", "keep-checkpoints"])
+def test_settings_without_effect_are_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "finetune", "none", "--task", "classify", "--data", "x.csv", f"--train.{option}", "3"]
+    assert run_command(app, words) == 2
+    assert f"--train.{option}: bench finetune runs one process" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

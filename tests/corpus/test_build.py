@@ -52,6 +52,30 @@ def run_build(text: Path, tokenizer: Path, out: Path, **options: Any) -> Manifes
     return build_corpus([str(text)], tokenizer, out, CorpusSettings(**settings))
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("a.txt", {"field": "story"}, "--field story: is for .jsonl"),
+        ("a.jsonl", {"layout": "prose"}, "--layout prose: is for .txt files"),
+        ("a.txt", {"seed": 3}, "seed = 3: chooses the held-out text"),
+    ],
+)
+def test_settings_without_effect_are_refused(
+    name: str, options: dict[str, Any], message: str, tokenizer: Path, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text('{"text": "One boat. Two boats."}\n')
+    with pytest.raises(InputError, match=re.escape(message)):
+        run_build(tmp_path / name, tokenizer, tmp_path / "made", **{"layout": "auto", **options})
+
+
+def test_settings_for_one_of_several_formats_are_accepted(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "a.txt").write_text("One boat.\nTwo boats.\n")
+    (tmp_path / "text" / "b.jsonl").write_text('{"story": "Three boats."}\n')
+    manifest = run_build(tmp_path / "text", tokenizer, tmp_path / "made", field="story")
+    assert manifest.documents["train"] == 2
+
+
 @pytest.fixture
 def small_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make jobs and shards so small that a short text gives many."""
@@ -147,6 +171,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_jobs")
 @pytest.mark.parametrize("interrupted_write", [1, 4, 9, 14, 15, 17, 19])
 def test_interrupted_build_resumes_to_the_same_bytes(
@@ -356,6 +381,7 @@ def test_unfinished_corpus_of_format_1_is_refused(text: Path, tokenizer: Path, t
     assert (building / "part-000000.arrow").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 def test_full_disk_gives_one_line_error_and_no_corpus(text: Path, tokenizer: Path, tmp_path: Path) -> None:
     # The limit is lifted at exit, so that `make coverage` can write its data.
@@ -440,9 +466,9 @@ def test_skipped_records_are_counted_and_listed(tokenizer: Path, tmp_path: Path)
     lines = [json.dumps({"text": " ".join(made_up_sentences(seed, 5))}) for seed in range(4)]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines[:2], "not JSON", *lines[2:], '{"txt": 1}']))
     with pytest.raises(InputError, match=r"a\.jsonl, byte \d+: not JSON .*--on-error skip"):
-        run_build(tmp_path / "a.jsonl", tokenizer, tmp_path / "made")
+        run_build(tmp_path / "a.jsonl", tokenizer, tmp_path / "made", layout="auto")
     assert not (tmp_path / "made").exists()
-    manifest = run_build(tmp_path / "a.jsonl", tokenizer, tmp_path / "made", on_error="skip")
+    manifest = run_build(tmp_path / "a.jsonl", tokenizer, tmp_path / "made", layout="auto", on_error="skip")
     assert manifest.skipped == 2
     assert len(manifest.skipped_locations) == 2
     assert manifest.documents["train"] == 4

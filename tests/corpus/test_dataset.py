@@ -429,6 +429,7 @@ def test_invalid_objective_settings_are_refused(corpus: Corpus) -> None:
         ObjectiveSettings(seed=2**63)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", ["sop", "none"])
 @pytest.mark.parametrize("length", [16, 40, 64])
 def test_all_text_is_seen_within_some_epochs(corpus: Corpus, pair: Any, length: int) -> None:

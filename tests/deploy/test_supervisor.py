@@ -215,6 +215,7 @@ def new_supervisor() -> Iterator[supervisor.Supervisor]:
         yield supervisor.Supervisor(job, listener, ServerLog("text"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "error", "message"),
     [(fake_workers.fail, InputError, "no model"), (fake_workers.die, WorkError, "SIGKILL")],
@@ -231,6 +232,7 @@ def test_a_worker_that_fails_at_the_start_stops_the_server(
         new_supervisor.run(lambda *_: pytest.fail("not ready"))
 
 
+@pytest.mark.slow
 def test_with_engine_auto_the_first_worker_chooses_for_all(
     new_supervisor: supervisor.Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +282,7 @@ def test_a_worker_that_starts_after_the_signal_is_stopped(
     assert process.exitcode == -signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_again_is_replaced_later_each_time(
     new_supervisor: supervisor.Supervisor,
     monkeypatch: pytest.MonkeyPatch,

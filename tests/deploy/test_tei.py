@@ -127,6 +127,22 @@ def test_a_long_text_is_truncated_on_request(client_for: ClientFactory) -> None:
         assert (status, len(response)) == (200, 2)
 
 
+def test_a_pair_for_a_model_of_single_texts_is_an_error(models: dict[str, Path], tmp_path: Path) -> None:
+    """Two texts in a list are a pair in this API; whoever means a batch is told its form."""
+    folder = tmp_path / "single"
+    shutil.copytree(models["classify"], folder)
+    card = json.loads((folder / "task.json").read_text())
+    (folder / "task.json").write_text(json.dumps({**card, "columns": {"text": "text", "label": "label"}}))
+    with running_server(folder) as client:
+        for inputs in (["ka", "lo"], [["ka"], ["ka", "lo"]]):
+            status, response = client("/predict", {"inputs": inputs})
+            assert status == 422
+            assert error_of(response) == (
+                "inputs: a pair, but the model reads single texts; send a batch as [[text], [text]]"
+            )
+        assert len(client("/predict", {"inputs": [["ka"], ["lo"]]})[1]) == 2
+
+
 def test_other_models_and_ensembles_say_what_they_cannot_do(
     client_for: ClientFactory, models: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -207,6 +223,11 @@ def test_wrong_bodies_of_embed(payload: Any, expected_status: int, client_for: C
     error_of(response)
 
 
+def test_an_empty_list_of_texts_is_named(client_for: ClientFactory) -> None:
+    message = error_of(client_for("pretrained")("/embed", {"inputs": []})[1])
+    assert message == "inputs: an empty list; send at least one text"
+
+
 def test_info_has_the_keys_of_tei(client_for: ClientFactory) -> None:
     info = client_for("classify")("/info")[1]
     assert (info["model_id"], info["model_dtype"], info["max_input_length"]) == ("classify", "float32", 64)
@@ -261,7 +282,7 @@ def test_vectors_in_the_form_of_openai(
         ({"inputs": "ka"}, 422, "must be a JSON object with input, a text or a list of texts"),
         ([], 422, "must be a JSON object with input"),
         ({"input": [[1, 2]]}, 422, "input: must be a text or a list of texts; token ids"),
-        ({"input": []}, 422, "input: must be a text"),
+        ({"input": []}, 422, "input: an empty list"),
         ({"input": "\ud800"}, 422, "input: text: an unpaired surrogate"),
         ({"input": ["a"] * 1_025}, 413, "input: a batch of 1,025"),
         ({"input": "ka", "dimensions": 2}, 422, "dimensions: not supported"),

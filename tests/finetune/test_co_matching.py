@@ -95,6 +95,7 @@ def test_the_head_learns_and_is_saved(run: Path) -> None:
     assert json.loads((run / "config.json").read_text())["albertine"]["head"]["co_matching"]
 
 
+@pytest.mark.slow
 def test_the_saved_model_evaluates_predicts_and_answers_as_in_training(
     run: Path, data: Path, tmp_path: Path, command_json: Callable[..., Any]
 ) -> None:

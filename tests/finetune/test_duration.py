@@ -25,7 +25,7 @@ def test_minutes_become_steps_that_a_resumed_run_keeps(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(duration, "_TIMED_SECONDS", 0.1)
-    settings = with_train_settings(finetune_settings, steps=0, batch_size=None, minutes=MINUTES)
+    settings = with_train_settings(finetune_settings, steps=0, batch_size=None, warmup=None, minutes=MINUTES)
     settings = replace(settings, seeds=seeds)
     results = finetune(str(checkpoint), tmp_path / "run", settings)
     folder = tmp_path / "run" / ("seed-1" if seeds > 1 else "")

@@ -287,6 +287,7 @@ def test_collapsed_run_restarts_with_lower_rate(
     assert finetune(str(checkpoint), tmp_path / "run", collapsing_settings).runs == (result,)
 
 
+@pytest.mark.slow
 def test_model_that_only_knows_the_most_frequent_label_has_learned_nothing(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
@@ -305,6 +306,7 @@ def test_model_that_only_knows_the_most_frequent_label_has_learned_nothing(
     assert result.problem.startswith("nothing was learned: every evaluation gave the same prediction")
 
 
+@pytest.mark.slow
 def test_run_of_100_steps_is_checked_in_the_middle(
     checkpoint: Path,
     finetune_settings: FinetuneSettings,
@@ -341,6 +343,7 @@ def year_settings(settings: FinetuneSettings, folder: Path) -> FinetuneSettings:
     )
 
 
+@pytest.mark.slow
 def test_regression_of_years(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -> None:
     """Targets are standardized in training; metrics, predictions and saved weights are in years."""
     settings = with_train_settings(year_settings(finetune_settings, tmp_path), steps=100)

@@ -85,12 +85,14 @@ def accuracy(folder: Path) -> float:
     return float(json.loads((folder / "results.json").read_text())["median"]["accuracy"])
 
 
+@pytest.mark.slow
 def test_the_head_learns_to_compare_and_is_saved(run: Path) -> None:
     assert accuracy(run) > 0.95
     assert (run / "matching.safetensors").exists()
     assert json.loads((run / "config.json").read_text())["albertine"]["head"]["matching"]
 
 
+@pytest.mark.slow
 def test_without_it_the_run_says_what_would_help(
     checkpoint: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -231,6 +231,11 @@ def test_wrong_calls_give_one_line(
         ([checkpoint, "--task", "blimp", "--data", tmp_path / "empty"], "no .jsonl files in this folder"),
         ([checkpoint, "--task", "blimp", "--data", tmp_path / "empty.jsonl"], "no minimal pairs"),
         ([checkpoint, "--task", "blimp", "--data", tmp_path / "nothing"], "unsupported format"),
+        (
+            [checkpoint, "--task", "blimp", "--data", folder, "--text", "x"],
+            "--text is for the tasks of fine-",
+        ),
+        ([checkpoint, "--task", "blimp", "--data", folder, "--split", "test"], "not for minimal pairs"),
         ([classifier, "--data", folder, "--pairs", "3"], "--pairs is for --task blimp"),
         ([classifier, "--data", folder, "--method", "token"], "--method is for --task blimp"),
     )

@@ -191,5 +191,7 @@ def test_info_reads_a_checkpoint(checkpoint: Path, capsys: pytest.CaptureFixture
     assert info["parameters"]["total"] == num_parameters
     assert info["flops"]["length"] == 16
     assert run_command(app, ["info", str(checkpoint), "--compare", "albert-base", "--length", "8"]) == 0
+    assert run_command(app, ["info", str(checkpoint), "--length", "200"]) == 2
+    assert "takes at most 16 tokens" in capsys.readouterr().err
     assert run_command(app, ["info", str(checkpoint), "--model.layers", "3"]) == 2
     assert "cannot be changed" in capsys.readouterr().err

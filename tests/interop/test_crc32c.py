@@ -30,6 +30,7 @@ def reference_crc32c(content: bytes) -> int:
     return state ^ 0xFFFFFFFF
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=20), st.sampled_from([0, 1, 4095, 4096, 4097, 9000]))
 def test_any_length_matches_reference(data: bytes, length: int) -> None:
     content = ((data or b"\x07") * length)[:length] + data

@@ -183,6 +183,7 @@ ONE_ROW = {"output_weights": (1, 24), "output_bias": (1,)}
 SQUAD = {"cls/squad/output_weights": (2, 24), "cls/squad/output_bias": (2,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "class_name", "kind"),
     [

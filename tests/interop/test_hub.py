@@ -106,6 +106,7 @@ def test_missing_repository_error(hub: dict[str, str], arguments: list[str], mes
     assert load_in_process(hub, *arguments).startswith(message)
 
 
+@pytest.mark.slow
 def test_check_takes_the_tokenizer_of_a_repository(
     hub: dict[str, str], tokenizer: Path, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ def converted_gradients(hf_model: Any, model: Model, tmp_path: Path) -> dict[str
     return {name: parameter.detach() for name, parameter in loaded.named_parameters()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "kind"), CASES)
 def test_twenty_training_steps_equal_transformers(family: str, kind: str, tmp_path: Path) -> None:
     hf_model = transformers_model(family, kind).train()
@@ -426,6 +427,7 @@ def test_another_head_is_initialized_with_a_message(
         load(folder, head="spam")  # type: ignore[arg-type]  # the tested error
 
 
+@pytest.mark.slow
 def test_loading_does_not_import_the_compiler(tmp_path: Path) -> None:
     """It takes a second."""
     settings = ModelSettings(vocab_size=50, embedding_size=8, hidden_size=16, layers=1, heads=2)

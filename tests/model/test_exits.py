@@ -205,6 +205,7 @@ def test_a_batch_exits_like_single_examples(kind: str, plan: str, own: bool) -> 
     assert min(len(depths), len(learned_depths)) > 1  # some predictions have left earlier than others
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     kind=st.sampled_from(sorted(HEADS)),

@@ -53,6 +53,7 @@ def test_gradients_are_those_of_the_rotation() -> None:
     assert torch.autograd.gradgradcheck(lambda values: rotate(values, rotation, WIDTH, parts=2), qkv)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:.*should not be instantiated:DeprecationWarning"
 )  # of the compiler itself

@@ -11,12 +11,14 @@ import torch
 import albertine
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.corpus.corpus import Corpus
 from albertine.errors import InputError
 from albertine.plan import measurement
 from albertine.plan.hardware import find_hardware, known_devices
 from albertine.plan.plan import TrainingPlan, plan_training
 from albertine.plan.settings import PlanSettings, parse_hardware, parse_tokens
 from albertine.plan.workload import Stage, make_workload
+from albertine.pretrain.setup import resolved_settings
 from albertine.settings import MODEL_PRESETS, SettingError, build_settings, read_settings_file
 from albertine.settings.sources import SettingsSource
 from albertine.train.muon import NEWTON_SCHULZ_STEPS
@@ -232,6 +234,23 @@ def test_minutes_give_the_steps_that_fit() -> None:
     steps = five.workload.steps
     again = plan("albertine-tiny", "H100", train={"steps": steps, **evaluated}, curriculum={"depth": "grow"})
     assert again.seconds == pytest.approx(five.seconds, rel=0.01)
+
+
+def test_a_corpus_gives_vocabulary_and_length(corpus: Corpus) -> None:
+    planned = plan("demo", "L4", corpus=str(corpus.folder)).workload
+    run = resolved_settings(settings(model={"preset": "demo"}), corpus, None)
+    assert planned.model == run.model
+    assert planned.model.vocab_size < MODEL_PRESETS["demo"].vocab_size
+    assert (planned.steps, planned.step_tokens) == (run.train.steps, run.train.batch_tokens)
+    assert plan("demo", "L4", corpus=str(corpus.folder), tokens="1B").workload.tokens >= 10**9
+
+
+def test_the_settings_of_a_run_are_planned_without_its_corpus() -> None:
+    model = {"preset": "demo", "vocab_size": 1_000}
+    planned = settings(
+        model=model, corpus="missing", hardware="L4", train={"steps": 9, "batch_tokens": 4_096}
+    )
+    assert plan_training(planned).workload.tokens == 9 * 4_096
 
 
 # What does not fit.

@@ -88,6 +88,7 @@ def test_a_batch_of_few_tokens_is_refused() -> None:
         PretrainTrainSettings(batch_tokens=7)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_has_chosen_and_resumes(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,7 @@ def test_a_folder_that_is_no_run_is_refused_before_steps_are_measured(
         pretrain(tmp_path / "photos", with_train(settings, steps=DEFAULT_STEPS, minutes=MINUTES))
 
 
+@pytest.mark.slow
 def test_minutes_choose_a_batch_and_measure_it(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +83,7 @@ def test_minutes_choose_a_batch_and_measure_it(
         assert len(measurements) == 2  # with 8,192 tokens, and with the batch of the run
 
 
+@pytest.mark.slow
 def test_the_mean_speed_is_that_of_all_stages(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def test_the_loss_is_a_weighted_mean_over_depths(
         assert torch.allclose(actual, gradient, atol=1e-5, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_micro_batches_and_recomputation_do_not_change_the_loss(
     exit_settings: PretrainSettings, tmp_path: Path
 ) -> None:

@@ -118,6 +118,14 @@ def test_micro_batches_do_not_change_the_loss(settings: PretrainSettings, tmp_pa
     assert losses(tmp_path / "one-pass") == pytest.approx(losses(tmp_path / "accumulated"), abs=1e-5)
 
 
+def test_sharding_over_one_process_is_reported(
+    settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretrain(tmp_path / "run", with_train(settings, steps=1, shard=True))
+    message = "--train.shard: has no effect with one process; start several with torchrun"
+    assert capsys.readouterr().err.replace("\n", " ").count(message) == 1
+
+
 def test_the_cost_of_halting_is_part_of_the_loss(settings: PretrainSettings, tmp_path: Path) -> None:
     settings = replace(settings, model=replace(MODEL, depth_rule="halting", halting_cost=0.1))
     pretrain(tmp_path / "one-pass", settings)

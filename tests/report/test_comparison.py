@@ -224,7 +224,7 @@ def test_of_other_kinds_and_tasks_nothing_is_compared(tmp_path: Path) -> None:
         ([pretraining, pretraining], "given twice"),
         ([pretraining, classify], "a fine-tuning run on classify, and .* is a pre-training run"),
         ([classify, sst], "a fine-tuning run on sst-2, and .* is a fine-tuning run on classify"),
-        ([pretraining, tmp_path / "missing"], "missing: not a run"),
+        ([pretraining, tmp_path / "missing"], "missing: no such folder"),
     ):
         with pytest.raises(InputError, match=message):
             compare_runs(folders)

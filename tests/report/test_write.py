@@ -223,6 +223,8 @@ def test_a_folder_that_is_no_run_is_refused(
 
     assert run_command(app, ["report", str(tmp_path)]) == 2
     assert "not a run; give the --out folder" in capsys.readouterr().err
+    assert run_command(app, ["report", str(tmp_path / "none")]) == 2
+    assert "none: no such folder; give the --out folder" in capsys.readouterr().err
     (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n')
     (tmp_path / "settings.toml").write_text((pretraining_run / "settings.toml").read_text())
     with pytest.raises(InputError, match="no training step yet"):

@@ -161,6 +161,7 @@ upload.upload_files(files, url, read_folder_manifest(url))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4])
 def test_a_killed_upload_leaves_the_former_version(bucket: str, folder: Path, count: int) -> None:
     url = f"{bucket}/run"

@@ -47,6 +47,7 @@ def run(checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path) -
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_tables_and_vectors_have_the_bytes_of_local_files(
     bucket: str, run: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +182,7 @@ with output_file.output_file(Path(sys.argv[1])) as file:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_upload_leaves_no_object_and_can_be_repeated(any_bucket: str) -> None:
     url = f"{any_bucket}/x.csv"
     killed = subprocess.run(

@@ -67,6 +67,7 @@ def test_known_exponents_are_found(phi: float, form: Form) -> None:
     assert fit.error < 1e-4
 
 
+@pytest.mark.slow
 def test_width_and_depth_of_different_worth_need_the_separate_form() -> None:
     observations = _observations(1.0, noise=0.01, gamma=0.1)
     assert fit_with_interval(observations, "sum", samples=50).high < 0.9
@@ -115,6 +116,7 @@ def test_forms_agree_without_noise_unless_they_are_wrong() -> None:
     assert wrong.irreducible_loss == 0 < wrong.error
 
 
+@pytest.mark.slow
 def test_exponents_outside_of_the_search_are_reported() -> None:
     fit = fit_with_interval(_observations(3.0, 0.01), samples=10)
     assert fit.phi == PHI_BOUNDS[1]

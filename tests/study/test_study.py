@@ -256,6 +256,7 @@ def test_list_of_claims(studied: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "order (a test): undecided (smoke, 2 seeds)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_reports_of_other_texts_and_of_other_versions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +289,14 @@ def test_reports_of_other_texts_and_of_other_versions(
 def test_a_plan_needs_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["study", "--print-plan", "--out", str(tmp_path)]) == 2
     assert "--print-plan: no claims; name some, or give --all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--scale smoke", "--text a.txt", "--data tasks", "--seeds 2"])
+def test_the_list_of_claims_takes_no_settings(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["study", *option.split(), "--out", str(tmp_path)]) == 2
+    assert f"{option.split()[0]}: no claims; name some, or give --all" in capsys.readouterr().err
 
 
 def _diverge(run: Path, _: Any) -> None:
@@ -440,6 +449,7 @@ def test_arms_without_samples_that_come_again_are_refused(
     assert "give less text, or more steps" in message
 
 
+@pytest.mark.slow
 def test_a_failed_start_fails_its_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "order.toml").write_text('starts = { SOP = "none" }\n' + CLAIM)
 

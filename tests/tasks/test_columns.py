@@ -159,6 +159,16 @@ def test_options_that_are_for_other_data_are_refused(tmp_path: Path) -> None:
     check_split_option(str(tmp_path), split)
 
 
+def test_a_column_of_ids_must_exist_if_it_is_named(tmp_path: Path) -> None:
+    file = write_table(tmp_path / "a.csv", [{"text": "one", "label": "x", "number": "7"}])
+    assert "a.csv: no column key; " in error(file, id="key")
+    task, columns = find_task("classify"), DataSettings(id="number")
+    (example,) = load_examples(task, str(file), "train", columns, require_labels=True)
+    assert example.example_id == "7"
+    repeated = DataSettings().with_explicit_keys({"id"})  # as in the settings of a run
+    assert load_examples(task, str(file), "train", repeated, require_labels=True)
+
+
 def test_first_row_that_looks_like_data_gives_a_hint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

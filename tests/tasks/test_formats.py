@@ -97,7 +97,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "a.csv",
             "text,label\nx,1\ny\n",
             "classify",
-            "a.csv, line 3: 1 cells, where the header has 2; fix it",
+            "a.csv, line 3: 1 cell, where the header has 2; fix it",
         ),
         (
             "a.csv",

@@ -194,6 +194,8 @@ def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("a.txt.zst", b"no zstd at all", "damaged, or not zstd"),
         ("a.parquet.gz", b"PAR1", "Parquet has its own compression"),
         ("a.json", b"{}", "a single JSON document; convert it to .jsonl"),
+        ("a.csv", b"text,label\nIt is fine.,1\n", "a table; convert it to .jsonl"),
+        ("a.tsv.gz", gzip.compress(b"It is fine.\t1\n", mtime=0), "a table; convert it to .jsonl"),
         ("a.txt", b"w\0i\0d\0e\0", "zero bytes, not UTF-8 text"),
         ("a.jsonl", b'{"text": "\\ud800"}', "an unpaired surrogate"),
     ],
@@ -392,6 +394,7 @@ def test_json_of_too_many_values_is_refused(tmp_path: Path, monkeypatch: pytest.
         read_all(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", "'`«»‘“„‹《「")
 def test_unpaired_quotation_marks_take_linear_time(mark: str) -> None:
     """Without a division of the text, 256 KiB of some of these marks take a minute."""

@@ -70,6 +70,7 @@ def test_sentences_are_found_in_prose(language: str, found: int, tmp_path: Path)
     assert "".join("".join(documents[0]).split()) == "".join("".join(expected).split())  # nothing is lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_default_vocabularies_keep_the_words_of_a_language_apart(language: str, tmp_path: Path) -> None:
     distinct = {

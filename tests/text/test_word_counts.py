@@ -54,6 +54,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_words", [2_000_000, 3_000], ids=["all words", "too many words"])
 @pytest.mark.parametrize("max_text_mb", [1, 2, 256])
 def test_counts_are_the_same(
@@ -81,6 +82,7 @@ def test_an_error_stops_both_at_the_same_text(text: Path) -> None:
     assert len({outcome.startswith("([") for outcome in outcomes}) == 2
 
 
+@pytest.mark.slow
 def test_a_compressed_file_beside_a_plain_one_gives_the_same_part(tmp_path: Path, text: Path) -> None:
     import gzip
 
@@ -90,6 +92,7 @@ def test_a_compressed_file_beside_a_plain_one_gives_the_same_part(tmp_path: Path
     assert cluster == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_cluster", [False, True])
 def test_a_large_compressed_file_beside_small_ones_fills_the_sample(tmp_path: Path, on_cluster: bool) -> None:
     rng = random.Random(1)

@@ -75,6 +75,7 @@ def reference_lamb(model: Model, rates: list[float], decay: float) -> dict[str, 
     return weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_rank", [0, 3])
 def test_lamb_matches_the_reference_at_every_step(step_rank: int) -> None:
     rates = [0.01 * (step + 1) for step in range(STEPS)]

@@ -115,6 +115,7 @@ def test_slots_are_balanced_in_every_construction(name: str) -> None:
     assert not any(balance.values()), balance
 
 
+@pytest.mark.slow
 def test_no_sentiment_word_predicts_the_label() -> None:
     counts = {word: [0, 0] for word in SENTIMENT}
     for sentence, good in many_opinions(20_000):

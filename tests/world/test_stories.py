@@ -111,6 +111,7 @@ def _stories_of_genre(genre: str) -> Iterator[Story]:
     return (make_story(0, genre, index, (genre,)) for index in range(10_000))
 
 
+@pytest.mark.slow
 def test_word_frequencies_follow_zipf(words: Counter[str]) -> None:
     assert 1400 <= len(words) <= 3000
     counts = np.array(sorted(words.values(), reverse=True)[10:1000], float)

@@ -382,6 +382,7 @@ def test_splits_are_disjoint_and_independent_of_sizes(name: str) -> None:
     assert [example.texts for example in fewer_rows[first]] == [example.texts for example in rows[first]][:40]
 
 
+@pytest.mark.slow
 def test_labels_are_balanced() -> None:
     for task in glue.TASKS:
         if task.labels:

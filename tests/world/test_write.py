@@ -232,6 +232,7 @@ def test_world_write_command(tmp_path: Path) -> None:
     assert not any(word in text for word in ("`glue/`", "`squad/`", "`race/`", "Guessing", "splits"))
 
 
+@pytest.mark.slow
 def test_the_smallest_world(tmp_path: Path) -> None:
     few = ("--stories", "1", "--extra", "1", "--other", "1", "--train", "1", "--dev", "1", "--test", "1")
     process = run_world_command("write", str(tmp_path / "w"), *few, "--json")
@@ -271,6 +272,7 @@ def test_world_show_command() -> None:
     assert set(report) == {"title", "genre", "sentences", "log"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shutdown_signal", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_write_leaves_no_files(
     tmp_path: Path, shutdown_signal: signal.Signals, status: int

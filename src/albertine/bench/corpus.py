@@ -15,15 +15,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import numpy as np
 from rich.table import Table
 
 from albertine import progress
-from albertine.bench import reference_masking
+from albertine.bench.reference_masking import ReferenceDocument, reference_instances
 from albertine.bench.settings import CorpusBenchSettings
 from albertine.corpus.batches import BatchLoader
 from albertine.corpus.build import build_corpus
@@ -31,11 +33,18 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.masking import prediction_count
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
+from albertine.corpus.shards import Shard
 from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.language_detection import resolve_reading_language
+from albertine.text.settings import ReadingSettings
 from albertine.text.sources import find_sources, source_chunks
-from albertine.text.tokenizer import load_tokenizer
+from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
-_SAMPLES = 2000
+T = TypeVar("T")
+
+_SAMPLES = 2000  # of each run of Albertine
+_REFERENCE_TOKENS = 200_000  # of the documents for the reference algorithm, which is slow
+_PEER_BATCH = 10_000  # sentences of one call of the peer, which limits the memory of its results
 
 
 @dataclass(frozen=True)
@@ -72,81 +81,102 @@ def measure_corpus(
 def _measure_building(
     texts: tuple[str, ...], tokenizer_folder: Path, scratch: Path, settings: CorpusBenchSettings
 ) -> CorpusComparison:
+    """Measure building on all cores; runs of Albertine and of the peer alternate."""
+    corpus_settings = CorpusSettings(**asdict(settings.reading_settings()), keep_duplicates=True)
     tokenizer = load_tokenizer(tokenizer_folder)
-    sentences = [
-        sentence
-        for source in find_sources(texts)
-        for chunk in source_chunks(source)
-        for document in read_documents(chunk, settings.reading_settings(), ReadErrors(skip=True))
-        for sentence in document
-    ]
+    sentences = read_sentences(texts, settings.reading_settings())
     seconds, peer_seconds, token_count = [], [], 0
     for run in range(settings.runs):
-        corpus_settings = CorpusSettings(**asdict(settings.reading_settings()), keep_duplicates=True)
-        out = scratch / str(run)
-        seconds.append(_seconds(lambda: build_corpus(texts, tokenizer_folder, out, corpus_settings)))  # noqa: B023
-        started = time.perf_counter()
-        token_count = sum(
-            sum(
-                map(
-                    len,
-                    tokenizer.backend.encode_batch_fast(
-                        sentences[start : start + 10_000], add_special_tokens=False
-                    ),
-                )
-            )
-            for start in range(0, len(sentences), 10_000)
-        )
-        peer_seconds.append(time.perf_counter() - started)
-    peer = "tokenizers, sentences in memory"
+        build = partial(build_corpus, texts, tokenizer_folder, scratch / str(run), corpus_settings)
+        _, build_seconds = _timed(build)
+        token_count, encode_seconds = _timed(partial(_encode_with_peer, tokenizer, sentences))
+        seconds.append(build_seconds)
+        peer_seconds.append(encode_seconds)
     return CorpusComparison(
-        "build", "tokens/s", token_count / median(seconds), token_count / median(peer_seconds), peer
+        "build",
+        "tokens/s",
+        token_count / median(seconds),
+        token_count / median(peer_seconds),
+        "tokenizers, sentences in memory",
     )
+
+
+def read_sentences(texts: tuple[str, ...], reading: ReadingSettings) -> list[str]:
+    """Return the sentences that a corpus of the texts has, split by the rules of the same language."""
+    sources = find_sources(texts)
+    reading = resolve_reading_language(reading, sources)
+    return [
+        sentence
+        for source in sources
+        for chunk in source_chunks(source)
+        for document in read_documents(chunk, reading, ReadErrors(skip=True))
+        for sentence in document
+    ]
+
+
+def _encode_with_peer(tokenizer: Tokenizer, sentences: list[str]) -> int:
+    """Encode sentences with the `tokenizers` library; return their number of tokens."""
+    token_count = 0
+    for start in range(0, len(sentences), _PEER_BATCH):
+        batch = sentences[start : start + _PEER_BATCH]
+        encodings = tokenizer.backend.encode_batch_fast(batch, add_special_tokens=False)
+        token_count += sum(len(encoding) for encoding in encodings)
+    return token_count
 
 
 def _measure_sampling(
     corpus: Corpus, dataset: PretrainDataset, settings: CorpusBenchSettings
 ) -> CorpusComparison:
     """Measure sampling on one core; runs of Albertine and of the reference algorithm alternate."""
-    shard = corpus.shards("train")[0]
-    token_count = min(len(shard.tokens), 200_000)
-    document_count = max(
-        1, int(np.searchsorted(shard.document_offsets, np.int32(token_count), side="right")) - 1
-    )
-    word_starts = shard.word_starts(0, int(shard.document_offsets[document_count]))
-    documents: list[list[list[tuple[int, bool]]]] = []
-    for number in range(document_count):
-        start, end = int(shard.document_offsets[number]), int(shard.document_offsets[number + 1])
-        low, high = np.searchsorted(shard.sentence_starts, [np.uint32(start), np.uint32(end)])
-        sentence_offsets = [*shard.sentence_starts[low:high].tolist(), end]
-        documents.append(
-            [
-                list(zip(shard.tokens[a:b].tolist(), word_starts[a:b].tolist(), strict=True))
-                for a, b in pairwise(sentence_offsets)
-            ]
-        )
+    documents = _reference_documents(corpus)
     rates, peer_rates = [], []
-    vocab_size = corpus.manifest.vocab_size
     for run in range(settings.runs):
         indices = np.arange(run * _SAMPLES, (run + 1) * _SAMPLES)
-        rates.append(_SAMPLES / _seconds(lambda: dataset.draw(indices)))  # noqa: B023
-        sample_count, rng = 0, random.Random(run)
-        started = time.perf_counter()
-        for document in documents:
-            sample_count += len(
-                reference_masking.reference_instances(
-                    document,
-                    max_length=settings.max_length,
-                    short_fraction=0.1,
-                    max_masked=prediction_count(settings.max_length, dataset.objective),
-                    vocab_size=vocab_size,
-                    rng=rng,
-                )
-            )
-        peer_rates.append(sample_count / (time.perf_counter() - started))
+        samples, seconds = _timed(partial(dataset.draw, indices))
+        rates.append(len(samples) / seconds)
+        peer_samples, peer_seconds = _timed(
+            partial(_draw_with_peer, documents, dataset.objective, corpus.manifest.vocab_size, run)
+        )
+        peer_rates.append(peer_samples / peer_seconds)
     return CorpusComparison(
         "pairs and masks, one core", "samples/s", median(rates), median(peer_rates), "reference algorithm"
     )
+
+
+def _reference_documents(corpus: Corpus) -> list[ReferenceDocument]:
+    """Return the first documents of a corpus, at least one, as the reference algorithm reads them."""
+    shard = corpus.shards("train")[0]
+    num_documents = max(1, shard.document_index(min(len(shard.tokens), _REFERENCE_TOKENS)))
+    offsets = shard.document_offsets[: num_documents + 1].tolist()
+    return [_reference_document(shard, start, stop) for start, stop in pairwise(offsets)]
+
+
+def _reference_document(shard: Shard, start: int, stop: int) -> ReferenceDocument:
+    """Return the sentences of the tokens from `start` to `stop` of a shard."""
+    tokens = shard.tokens[start:stop].tolist()
+    word_starts = shard.word_starts(start, stop).tolist()
+    first, end = np.searchsorted(shard.sentence_starts, np.array([start, stop], np.uint32))
+    bounds = [*(shard.sentence_starts[first:end] - start).tolist(), stop - start]
+    return [list(zip(tokens[a:b], word_starts[a:b], strict=True)) for a, b in pairwise(bounds)]
+
+
+def _draw_with_peer(
+    documents: list[ReferenceDocument], objective: ObjectiveSettings, vocab_size: int, seed: int
+) -> int:
+    """Draw the samples of documents with the reference algorithm; return their number."""
+    rng = random.Random(seed)
+    sample_count = 0
+    for document in documents:
+        samples = reference_instances(
+            document,
+            max_length=objective.max_length,
+            short_fraction=objective.short_seq_prob,
+            max_masked=prediction_count(objective.max_length, objective),
+            vocab_size=vocab_size,
+            rng=rng,
+        )
+        sample_count += len(samples)
+    return sample_count
 
 
 def _measure_batches(dataset: PretrainDataset, settings: CorpusBenchSettings) -> CorpusComparison:
@@ -155,17 +185,20 @@ def _measure_batches(dataset: PretrainDataset, settings: CorpusBenchSettings) ->
     rates = []
     for _ in range(settings.runs):
         batches = iter(BatchLoader(dataset, 64 * settings.max_length, workers=workers))
-        list(islice(batches, 8 * workers))  # the workers start, and what they draw in advance is used up
+        # Do not measure the start of the workers and the batches that they have drawn in advance.
+        for _ in islice(batches, 8 * workers):
+            pass
         started = time.perf_counter()
         samples = sum(len(batch.strip) for batch in islice(batches, 100))
         rates.append(samples / (time.perf_counter() - started))
     return CorpusComparison(f"batches, {workers} workers", "samples/s", median(rates), None, "")
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _timed(function: Callable[[], T]) -> tuple[T, float]:
+    """Return the result of a function, and the seconds that it took."""
     started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+    result = function()
+    return result, time.perf_counter() - started
 
 
 def show_corpus(lines: Iterator[CorpusComparison], *, as_json: bool) -> None:

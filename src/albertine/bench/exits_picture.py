@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from albertine.atomic import atomic_file
 from albertine.bench.exits import ExitBenchPoint, ExitBenchResult
+from albertine.display import counted
 from albertine.inference.show_exit_curve import SETTING_KINDS
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def draw_exit_bench(result: ExitBenchResult, file: Path) -> None:
 
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    seeds = f"{result.num_seeds} seed{'' if result.num_seeds == 1 else 's'}"
+    seeds = counted(result.num_seeds, "seed")
     left.set_title(f"{result.task}, {seeds}", fontsize=10, loc="left", parse_math=False)
     _draw_settings(left, result.points, [point.mean_depth for point in result.points])
     _draw_settings(right, result.points, [100 * point.time.value for point in result.points])

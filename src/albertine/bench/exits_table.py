@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 from albertine import progress
 from albertine.bench.exits import ExitBenchResult
+from albertine.display import counted
 from albertine.inference.show_exit_curve import margin_text
 from albertine.paired_statistics import PairedDifference
 from albertine.tasks.metrics.display import result_table
@@ -19,7 +20,7 @@ def show_exits(result: ExitBenchResult, *, as_json: bool) -> None:
     console = progress.result_console()
     title = (
         f"{result.task}: {result.num_examples:,} examples, {result.examples_at_a_time} at a time, "
-        f"{result.num_seeds} seed{'' if result.num_seeds == 1 else 's'}"
+        f"{counted(result.num_seeds, 'seed')}"
     )
     console.print(title, highlight=False, markup=False, soft_wrap=True)
     table = result_table("setting", "score", "difference", "mean depth", "FLOPs", "time", "time, padded")

@@ -28,6 +28,7 @@ from albertine.executors.process_pool import ProcessPool
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.run import build_trainer
+from albertine.settings.schema import first_changed
 from albertine.tasks.registry import primary_metric
 from albertine.tasks.scorer import Scorer
 from albertine.tasks.types.task_type import SampleScores, TaskType
@@ -35,6 +36,12 @@ from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed
 
 Side = Literal["ours", "peer"]
+
+# Settings of training without effect here: a run has one process and one evaluation, and is removed.
+_UNUSED_SETTINGS = (
+    *("patience", "evaluate_every", "save_every", "save_minutes", "keep_checkpoints"),
+    *("tracker", "shard", "timeout_minutes"),
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,11 @@ def measure_finetuning(
     check_transformers("bench finetune")
     if settings.train.optimizer not in ("adamw", "bert-adam"):  # the default of a task may be Muon
         raise InputError("bench finetune: transformers is trained with AdamW; set train.optimizer to adamw")
+    if unused := first_changed(settings.train, _UNUSED_SETTINGS):
+        raise InputError(
+            f"--train.{unused.replace('_', '-')}: bench finetune runs one process, evaluates after the last "
+            "step and keeps no run; leave it out"
+        )
     prepared = prepare_task(source, settings)  # reports invalid settings before any run
     peer_options(prepared.checkpoint, prepared.model_settings)
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}

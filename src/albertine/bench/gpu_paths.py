@@ -5,30 +5,34 @@ A check compares a path with the plain computation of the same weights and token
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from albertine.bench.gpu_checks import (
+    checked_attention,
+    checked_compilation,
+    gradients,
+    hidden_states,
+    optimizer_updates,
+    random_batch,
+    random_model,
+    relative_error,
+)
 from albertine.device import peak_memory, synchronized_time
 from albertine.errors import WorkError
 from albertine.model.encoder import ComputeOptions
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.kernels.flash_attention import is_supported_head_size
 from albertine.model.model import Model
-from albertine.model.strip import Strip
-from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings import ModelSettings
 from albertine.train.optimizers import Optimizers
 from albertine.train.settings import OptimizerName, PretrainTrainSettings
 
 # Largest relative error of hidden states, and of gradients and updates, by precision.
 _TOLERANCES = {"fp32": (1e-4, 1e-3), "bf16": (5e-2, 1e-1)}
 _MIN_RUNS = 3
-_FIRST_TOKEN = 5  # tokens 0 to 4 are special
 
 
 @dataclass(frozen=True)
@@ -150,94 +154,29 @@ def one_line(error: Exception) -> str:
 
 
 def _check(job: PathJob) -> float:
-    """Return the relative error of a path against fp32 on the CPU."""
-    if job.path.work == "optimizer":
-        return relative_error(_updates(job, job.device), _updates(job, "cpu"))
-    model = random_model(job.model)
-    compute = _hidden_states if job.path.work == "forward" else gradients
+    """Return the relative error of a path against fp32 on the CPU.
+
+    Raise `WorkError` if the compiler or the kernel that the path is for did not run.
+    """
+    path, settings = job.path, job.model
+    if path.work == "optimizer":
+        actual = optimizer_updates(settings, path.optimizer, job.device)
+        expected = optimizer_updates(settings, path.optimizer, "cpu")
+        return relative_error(actual, expected)
+    compute = hidden_states if path.work == "forward" else gradients
+    model = random_model(settings)
     model.configure(ComputeOptions(kernels=False))
-    expected = compute(model, *random_batch(job.model, job.check_lengths))
-    model.configure(job.path.options)
+    expected = compute(model, *random_batch(settings, job.check_lengths))
+    model.configure(path.options)
     model.to(job.device)
-    with _checked_compilation() if job.path.compile else _checked_attention(job):
-        actual = compute(model, *random_batch(job.model, job.check_lengths, job.device))
+    needs_kernel = path.kernels and job.device == "cuda" and _has_attention_kernel(settings)
+    with checked_compilation() if path.compile else checked_attention(is_required=needs_kernel):
+        actual = compute(model, *random_batch(settings, job.check_lengths, job.device))
     return relative_error(actual, expected)
 
 
-@contextmanager
-def _checked_compilation() -> Iterator[None]:
-    """Raise `WorkError` if the body compiles nothing."""
-    torch.compiler.reset()  # a graph of an earlier path would be used again
-    graphs_before = _compiled_graphs()
-    yield
-    if _compiled_graphs() == graphs_before:
-        raise WorkError("nothing was compiled")
-
-
-@contextmanager
-def _checked_attention(job: PathJob) -> Iterator[None]:
-    """Raise `WorkError` if the body does not call variable-length attention, and the path is for it.
-
-    Not for compiled code: a dispatch mode keeps torch from compiling, also in later calls of the same code.
-    """
-    with _CalledOperations() as operations:
-        yield
-    has_kernel = is_supported_head_size(job.model.hidden_size // job.model.heads)
-    needs_kernel = job.device == "cuda" and job.path.kernels and has_kernel
-    if needs_kernel and not any("varlen_attn" in name for name in operations.names):
-        raise WorkError("variable-length attention was not called")
-
-
-def _compiled_graphs() -> int:
-    """Return how many graphs torch has compiled in this process."""
-    from torch._dynamo.utils import counters  # imports much
-
-    return int(counters["stats"]["unique_graphs"])
-
-
-class _CalledOperations(TorchDispatchMode):
-    """Records the names of the called operations."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-def relative_error(actual: list[Tensor], expected: list[Tensor]) -> float:
-    """Return the norm of the difference of all values, divided by that of the expected ones."""
-    pairs = [(a.double().cpu(), e.double().cpu()) for a, e in zip(actual, expected, strict=True)]
-    difference = sum(float((a - e).square().sum()) for a, e in pairs)
-    return float((difference / sum(float(e.square().sum()) for _, e in pairs)) ** 0.5)
-
-
-def _hidden_states(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:  # noqa: ARG001  # like `gradients`
-    """Return the hidden states."""
-    with torch.inference_mode():
-        return [model.encoder(strip)]
-
-
-def gradients(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:
-    """Return the gradient of each parameter that has one, in order."""
-    model.zero_grad()
-    model(strip, targets).loss.backward()
-    return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-
-
-def _updates(job: PathJob, device: str) -> list[Tensor]:
-    """Return the change of each parameter by two steps of an optimizer, with random gradients."""
-    model = random_model(job.model).to(device)
-    before = [parameter.detach().clone() for parameter in model.parameters()]
-    optimizers = Optimizers(model, PretrainTrainSettings(optimizer=job.path.optimizer), torch.float32)
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(2):
-        for parameter in model.parameters():
-            parameter.grad = torch.randn(parameter.shape, generator=generator).to(device)
-        optimizers.step(1e-2)
-    return [parameter.detach() - old for old, parameter in zip(before, model.parameters(), strict=True)]
+def _has_attention_kernel(settings: ModelSettings) -> bool:
+    return is_supported_head_size(settings.hidden_size // settings.heads)
 
 
 def _measure(job: PathJob) -> tuple[float, float, int]:
@@ -262,7 +201,7 @@ def _measure(job: PathJob) -> tuple[float, float, int]:
 
 
 def _prepare_run(job: PathJob, model: Model) -> Callable[[], object]:
-    """Return a function that performs a run."""
+    """Return a function that does the work of a path once."""
     if job.path.work == "optimizer":
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
@@ -270,25 +209,5 @@ def _prepare_run(job: PathJob, model: Model) -> Callable[[], object]:
         return lambda: optimizers.step(1e-6)
     batch = random_batch(job.model, job.lengths, job.device)
     if job.path.work == "forward":
-        return lambda: _hidden_states(model, *batch)
+        return lambda: hidden_states(model, *batch)
     return lambda: model(*batch).loss.backward()
-
-
-def random_model(settings: ModelSettings) -> Model:
-    """Return a model with the same random weights at each call."""
-    torch.manual_seed(0)
-    return Model(settings, HeadSettings(kind="pretrain"))
-
-
-def random_batch(
-    settings: ModelSettings, lengths: tuple[int, ...], device: str = "cpu"
-) -> tuple[Strip, PretrainingTargets]:
-    """Return a strip of random tokens, every seventh of which is to be predicted."""
-    generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(_FIRST_TOKEN, settings.vocab_size, (sum(lengths),), generator=generator)
-    offsets = torch.tensor([0, *lengths]).cumsum(0)
-    strip = Strip(tokens, torch.zeros_like(tokens), offsets)
-    indices = torch.arange(0, len(tokens), 7)
-    order_labels = torch.arange(len(lengths)) % 2
-    targets = MaskedLMTargets(indices.to(device), tokens[indices].to(device))
-    return strip.to(device), PretrainingTargets(targets, order_labels.to(device))

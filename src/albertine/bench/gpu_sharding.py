@@ -7,7 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from albertine.bench.gpu_paths import PathResult, gradients, random_batch, random_model, relative_error
+from albertine.bench.gpu_checks import gradients, random_batch, random_model, relative_error
+from albertine.bench.gpu_paths import PathResult
 from albertine.bench.gpu_ranks import check_ranks
 from albertine.device import synchronized_time
 from albertine.errors import WorkError

@@ -7,7 +7,7 @@ decay of norms and biases, with warm-up, linear decay and gradient clipping.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -57,13 +57,12 @@ class PeerPretraining:
         )
 
     def train(
-        self,
-        dataset: PretrainDataset,
-        batch_size: int,
-        schedule: LearningRateSchedule,
-        after_step: Callable[[int, float, int], None],
-    ) -> None:
-        """Take all steps; after each, call `after_step(step, seconds, tokens)` with the totals so far."""
+        self, dataset: PretrainDataset, batch_size: int, schedule: LearningRateSchedule
+    ) -> Iterator[tuple[int, float, int]]:
+        """Take all steps; after each, yield its number, and the seconds and tokens of all steps so far.
+
+        The seconds do not include what the caller does between two steps.
+        """
         self.model.train()
         seconds, tokens = 0.0, 0
         for step in range(schedule.steps):
@@ -80,7 +79,7 @@ class PeerPretraining:
             self._optimizer.step()
             seconds += synchronized_time(self._device) - started
             tokens += sum(len(sample) for sample in samples)
-            after_step(step + 1, seconds, tokens)
+            yield step + 1, seconds, tokens
 
     def _autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._dtype == torch.bfloat16)

@@ -80,6 +80,10 @@ RUNS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
+class LimitReached(WorkError):  # noqa: N818  # what happened
+    """A part of a measurement took longer than its limit."""
+
+
 @dataclass(frozen=True)
 class PlannedRun:
     """A run, predicted and measured.
@@ -188,10 +192,6 @@ def _length_settings(plan: TrainingPlan, seconds: float) -> dict[str, str]:
         "evaluate_every": str(interval),
         "evaluate_tokens": str(round(min(most, max(least, tokens)))),
     }
-
-
-class LimitReached(WorkError):  # noqa: N818  # what happened
-    """A part of a measurement took longer than its limit."""
 
 
 def _in_process(function: Callable[[JobT], ResultT], job: JobT, limit: float, part: str) -> ResultT:

@@ -36,6 +36,7 @@ from albertine.train.settings import PretrainTrainSettings
 
 Side = Literal["ours", "peer"]
 _EVALUATION_SAMPLES = 400
+_LENGTH_SAMPLES = 1000  # from which the mean length of a sample is estimated
 
 
 @dataclass(frozen=True)
@@ -152,31 +153,28 @@ class _PretrainingWithCommonSamples(Pretraining):
 
 
 def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
+    """Train with `transformers`, with evaluations at the same steps as Albertine's run."""
     settings = run.settings
     model = replace(settings.model, vocab_size=len(corpus.tokenizer))
-    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))
-    lengths = dataset.max_lengths(np.arange(1000))
-    batch_size = max(1, round(settings.batch_tokens / float(lengths.mean())))
     peer = PeerPretraining(model, corpus, device, choose_precision(settings.precision, device))
     batches = common_batches(corpus, settings.max_length)
-    curve: list[tuple[float, float]] = []
-    total_tokens, total_seconds = 0, 0.0
-
-    def evaluate(seconds: float) -> None:
-        curve.append((seconds, peer.masked_lm_loss(batches)))
-
-    def after_step(step: int, seconds: float, tokens: int) -> None:
-        nonlocal total_tokens, total_seconds
-        total_tokens, total_seconds = tokens, seconds
-        if step % run.evaluate_every == 0 or step == run.steps:
-            evaluate(seconds)
-
-    evaluate(0.0)
+    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=settings.max_length))
     schedule = LearningRateSchedule(
         run.lr, default_warmup(run.steps, settings.batch_tokens), run.steps, "linear"
     )
-    peer.train(dataset, batch_size, schedule, after_step)
-    return RaceResult(curve, total_tokens, total_seconds)
+    batch_size = _samples_per_step(settings, dataset)
+    curve = [(0.0, peer.masked_lm_loss(batches))]
+    seconds, tokens = 0.0, 0
+    for step, seconds, tokens in peer.train(dataset, batch_size, schedule):  # noqa: B007  # used after the loop
+        if step % run.evaluate_every == 0 or step == run.steps:
+            curve.append((seconds, peer.masked_lm_loss(batches)))
+    return RaceResult(curve, tokens, seconds)
+
+
+def _samples_per_step(settings: RaceSettings, dataset: PretrainDataset) -> int:
+    """Return the number of samples that have about as many tokens as a step of Albertine's run."""
+    lengths = dataset.max_lengths(np.arange(_LENGTH_SAMPLES))
+    return max(1, round(settings.batch_tokens / float(lengths.mean())))
 
 
 def common_batches(corpus: Corpus, max_length: int) -> list[Batch]:

@@ -132,6 +132,9 @@ class ExitBenchSettings(FinetuneSettings):
 
     def check(self) -> None:
         """Raise `SettingError` for what the benchmark itself varies."""
+        if self.exit_heads != "shared":
+            problem = "must be shared; the benchmark compares models with one head for all steps"
+            raise SettingError("exit_heads", self.exit_heads, problem)
         super().check()
         if self.train.learned_exit:
             raise SettingError("train.learned_exit", True, "leave it out; the benchmark has no exit unit")

@@ -100,9 +100,9 @@ def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[F
     both_checks: list[Check] = [DuplicateCheck(tokenizer.normalize if tokenizer else str), LabelCheck()]
     if tokenizer is not None and folder is not None:
         both_checks.append(TokenizationCheck(tokenizer, settings.max_length or _max_length(folder)))
-    num_texts = 0
+    num_texts, sources = 0, find_sources(data, accept_tables=True)
     with progress.progress_counter("Checking", total=None, unit="texts") as advance:
-        for item, is_encoding_known in _items(find_sources(data), settings, encoding, errors):
+        for item, is_encoding_known in _items(sources, settings, encoding, errors):
             num_texts += 1
             advance(1)
             if not is_encoding_known:

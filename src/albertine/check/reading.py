@@ -51,14 +51,16 @@ def table_items(
     source: str, settings: CheckSettings, split: Literal["train", "dev"], language: str, errors: DataErrors
 ) -> Iterator[DataItem]:
     """Yield the rows of a table; rows of one text without a label are documents of sentences."""
-    text_columns = [settings.text, *([settings.text_pair] if settings.text_pair else [])]
+    text_columns = [settings.text]
     options = {settings.text: "--text"}
     if settings.text_pair:
+        text_columns.append(settings.text_pair)
         options[settings.text_pair] = "--text-pair"
-    label = settings.label or _DEFAULT_LABEL
-    required = [*text_columns, *([settings.label] if settings.label else [])]
+    required = list(text_columns)
     if settings.label:
+        required.append(settings.label)
         options[settings.label] = "--label"
+    label = settings.label or _DEFAULT_LABEL  # a column of this name has the labels, if there is one
     rows = read_rows(
         source,
         errors,
@@ -84,7 +86,10 @@ def table_items(
 
 
 def _until_damaged(rows: Iterable[TableRow], source: str, errors: DataErrors) -> Iterator[TableRow]:
-    """Yield rows; count the error that ends them, unless it comes first and so concerns the whole table."""
+    """Yield rows; count an error after which no row can be read.
+
+    An error before the first row is raised, because it concerns the whole table.
+    """
     is_first = True
     try:
         for row in rows:
@@ -97,6 +102,7 @@ def _until_damaged(rows: Iterable[TableRow], source: str, errors: DataErrors) ->
 
 
 def _text(row: TableRow, column: str) -> str:
+    """Return the text of a column, or of the columns that are joined to it; empty if all cells are."""
     if all(row.cells.get(name) is None for name in row.joined.get(column, (column,))):
         return ""
     if column in row.joined:
@@ -140,7 +146,7 @@ def document_items(
 
 
 def _lines(chunk: SourceChunk) -> Iterator[bytes]:
-    """Yield the lines of a text; one that cannot be read further ends, and `read_documents` reports it."""
+    """Yield the lines of a text, up to a read error, which `read_documents` reports."""
     with suppress(InputError):
         for _, block in read_blocks(chunk):
             yield from block.splitlines(keepends=True)

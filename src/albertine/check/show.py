@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from albertine import progress
 from albertine.check.check import CheckReport
 from albertine.check.findings import Finding
+from albertine.display import counted
 
 _PLURAL = re.compile(r"\b(document|file|label|line|part|repetition|row|text|token|word)s\b")
 
@@ -23,7 +24,7 @@ def show_report(report: CheckReport, *, as_json: bool) -> None:
 def summary(report: CheckReport) -> str:
     """Return the number of findings, as in "1 error, 2 warnings, 1 note"."""
     counts = ((report.count(severity), severity) for severity in ("error", "warning", "note"))
-    return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)
+    return ", ".join(counted(count, name) for count, name in counts)
 
 
 def finding_line(finding: Finding) -> str:
@@ -37,10 +38,10 @@ def _singular(message: str) -> str:
 
 
 def _parts(finding: Finding) -> Iterator[str]:
-    counted = f"{finding.count:,} " if finding.count and finding.kind != "language" else ""
-    counted = "no " if finding.kind == "no-text" else counted
+    number = f"{finding.count:,} " if finding.count and finding.kind != "language" else ""
+    number = "no " if finding.kind == "no-text" else number
     message = _singular(finding.message) if finding.count == 1 else finding.message
-    yield f"{finding.severity}: {counted}{message}"
+    yield f"{finding.severity}: {number}{message}"
     if finding.example and finding.location:
         yield f"{finding.location}: {finding.example}"
     elif finding.example or finding.location:

@@ -50,13 +50,15 @@ def info(
     folder = model_info.checkpoint_folder(source)
     if folder:
         resolved_settings = model_info.checkpoint_info_settings(
-            folder, options.read_settings(InfoSettings), is_model_changed=options.sets_table("model")
+            folder, options.read_settings(InfoSettings), is_model_changed=options.sets("model")
         )
     else:
         resolved_settings = options.read_settings(InfoSettings, model=source)
-    if source or compare or options.sets_table("model"):
+    if source or compare or options.sets("model"):
         info_table.show_models(model_info.compared_infos(resolved_settings, source, compare), as_json=json)
     else:
+        if not json:
+            model_info.check_shown_for_presets(resolved_settings)
         info_table.show_presets(model_info.preset_infos(resolved_settings), as_json=json)
 
 

@@ -61,16 +61,34 @@ def pretrain(
     resolved_settings = options.read_settings(PretrainSettings, base)
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
+    _refuse_unused_starts(options.overrides, resolved_settings)
     run_pretraining(out, resolved_settings)
     if storage_url(out) is None:  # the page is written into the run
         progress.print_message(f"albertine report {shlex.quote(str(out))}: a page on what the model predicts")
 
 
 def _default_preset(options: CommonOptions) -> SettingsSource | None:
-    """Return the preset of a run without a settings file; None if a checkpoint gives the architecture."""
-    if options.config is not None or "init_from" in options.overrides:
+    """Return the preset of a run; None if the settings file or a checkpoint gives the architecture."""
+    if "model" in options.file_settings.values or options.sets("init_from"):
         return None
     return SettingsSource({"model": {"preset": "albertine-base"}})
+
+
+def _refuse_unused_starts(overrides: Mapping[str, Any], settings: PretrainSettings) -> None:
+    """Raise `InputError` if options of the command line ask for a start that the run cannot have."""
+    for name in ("unigram_start", "local_start"):
+        option = f"--{name.replace('_', '-')}"
+        if name not in overrides or not getattr(settings, name):
+            continue
+        if settings.init_from is not None:
+            raise InputError(
+                f"{option}: a run with --init-from starts with the weights of that; leave it out"
+            )
+        if name == "local_start" and settings.model.rotary:
+            raise InputError(
+                f"{option}: needs position embeddings, and this model has rotary positions; leave it out, or "
+                "take a preset such as --model albert-base"
+            )
 
 
 def _refuse_unplanned(overrides: Mapping[str, Any]) -> None:
@@ -81,6 +99,8 @@ def _refuse_unplanned(overrides: Mapping[str, Any]) -> None:
         if name is not None:
             raise InputError(f"--tokens and --train.{name}: two lengths of the run; give one of them")
     if "finetune" in overrides:
+        if "corpus" in overrides:
+            raise InputError("--corpus: fine-tuning reads the examples of a task; leave it out")
         given = [f"--train.{name}" for name in ("steps", "batch_tokens") if name in train]
         given += [f"--curriculum.{name}" for name in overrides.get("curriculum", {})]
         if given:

@@ -9,6 +9,7 @@ from albertine.cli.application import BENCHMARKS, ClusterOption, JsonFlag, app
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, PathOrUrl
 from albertine.errors import InputError
 from albertine.executors.cluster import open_cluster
+from albertine.settings.schema import first_changed
 from albertine.study.settings import StudySettings
 
 
@@ -48,10 +49,11 @@ def study(
     chosen = [find_claim(name) for name in dict.fromkeys(claims)]
     if all_claims:
         chosen = claims_for(resolved_settings)
-    if not chosen and (print_plan or cluster is not None):
-        option = "--print-plan" if print_plan else "--cluster"
-        raise InputError(f"{option}: no claims; name some, or give --all")
     if not chosen:
+        unused = "print_plan" if print_plan else None if cluster is None else "cluster"
+        if unused := unused or first_changed(resolved_settings, ("scale", "text", "data", "seeds")):
+            option = unused.replace("_", "-")
+            raise InputError(f"--{option}: no claims; name some, or give --all")
         display.show_claims(downloaded_reports(out), as_json=json)
     elif print_plan:
         display.show_plans(studies.plan_studies(chosen, out, resolved_settings), as_json=json)

@@ -8,8 +8,9 @@ from albertine.check.settings import CheckSettings
 from albertine.cli.application import TEXTS, ClusterOption, JsonFlag, app
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings, PathOrUrl
 from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
-from albertine.errors import ProblemsFound
+from albertine.errors import InputError, ProblemsFound
 from albertine.executors.cluster import open_cluster
+from albertine.settings.schema import first_changed
 from albertine.text.settings import ReadingSettings, TokenizerSettings
 
 tokenizer = App(name="tokenizer", help="Train or inspect a vocabulary.", group=TEXTS)
@@ -66,6 +67,9 @@ def tokenizer_show(
     from albertine.text.unicode_check import check_text
 
     reading_settings = options.read_settings(ReadingSettings)
+    unused = None if stats else first_changed(reading_settings, ("layout", "field", "language", "on_error"))
+    if unused:
+        raise InputError(f"--{unused.replace('_', '-')}: is for --stats FILE; leave it out")
     check_text(text or "", "TEXT")
     tokenizer = load_tokenizer(folder)
     stats_result = show.tokenizer_stats(tokenizer, stats, reading_settings) if stats else None

@@ -26,6 +26,12 @@ class CorpusSettings(ReadingSettings):
     )
     workers: int = setting(0, "Number of processes; 0: one per core.", minimum=0, maximum=1024)
 
+    def check(self) -> None:
+        """Raise `SettingError` if there is a seed and no choice for it."""
+        super().check()
+        if self.seed and not self.held_out:
+            raise SettingError("seed", self.seed, "chooses the held-out text; needs held_out", ("held_out",))
+
 
 @dataclass(frozen=True)
 class ObjectiveSettings(Settings):
@@ -84,3 +90,11 @@ class CorpusShowSettings(Settings):
     )
     split: Literal["train", "dev"] = setting("train", "Split of the corpus.")
     objective: ObjectiveSettings = setting(ObjectiveSettings(), "Pre-training objective.")
+
+    def check(self) -> None:
+        """Raise `SettingError` for a fraction of the held-out text, of which samples always use all."""
+        fraction = self.objective.text_fraction
+        if self.split == "dev" and fraction < 1:
+            raise SettingError(
+                "objective.text_fraction", fraction, "is for split = train; leave it out", ("split",)
+            )

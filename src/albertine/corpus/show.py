@@ -12,6 +12,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.manifest import Manifest
 from albertine.corpus.settings import CorpusShowSettings, ObjectiveSettings
+from albertine.display import counted
 from albertine.progress import format_bytes
 from albertine.storage.objects import file_size
 from albertine.text.token_text import split_marker
@@ -30,11 +31,9 @@ def show_manifest(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
     for split in ("train", "dev"):
         documents, sentences = manifest.documents[split], manifest.sentences[split]
         if documents:
-            out.print(
-                f"{split:<6}{documents:>12,} documents{sentences:>14,} sentences"
-                f"{manifest.tokens[split]:>16,} tokens",
-                highlight=False,
-            )
+            tokens = counted(manifest.tokens[split], "token")
+            counts = f"{counted(documents, 'document'):>22}{counted(sentences, 'sentence'):>24}{tokens:>23}"
+            out.print(f"{split:<6}{counts}", highlight=False)
     if manifest.held_out_passages:
         out.print(
             f"held out: {manifest.held_out_summary}; the text before and after a passage is two documents "

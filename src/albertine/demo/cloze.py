@@ -29,9 +29,15 @@ _SAMPLES_PER_QUESTION = 4
 def write_cloze_questions(
     corpus: Corpus, out: Path, sizes: dict[CorpusSplit, int], seed: int
 ) -> dict[str, Any]:
-    """Write questions to a folder, one file SPLIT.jsonl per split.
+    """Write questions to a folder, one file SPLIT.jsonl per split; return counts and a baseline.
 
-    Returns, for each split, the number of questions and the accuracy of choosing the most common word.
+    The result has, for each split, the number of questions and the accuracy of choosing the most common word.
+
+    Args:
+        corpus: the corpus of whose text the questions are made.
+        out: the folder, new or empty.
+        sizes: maximum number of questions of each split.
+        seed: seed of the samples and of the words.
     """
     counts = TokenFrequencies.from_corpus(corpus).counts
     summary: dict[str, Any] = {}
@@ -51,21 +57,20 @@ def write_cloze_questions(
 def _questions(
     corpus: Corpus, split: CorpusSplit, size: int, counts: NDArray[np.int64], seed: int
 ) -> Iterator[tuple[dict[str, Any], NDArray[np.int64]]]:
-    """Yield questions, each with the frequencies of its four words."""
-    whole_words, tokenizer = WholeWordTokens(corpus.tokenizer), corpus.tokenizer
+    """Yield up to `size` questions, each with the frequencies of its four words."""
+    whole_words = WholeWordTokens(corpus.tokenizer)
     word_ids = np.flatnonzero(whole_words.is_word & (counts > 0))
     if len(word_ids) < 2 * _NUM_OPTIONS:
         return
     probabilities = counts[word_ids] / counts[word_ids].sum()
     rng = np.random.Generator(np.random.PCG64([seed, size]))
-    sampler = PretrainDataset(
-        corpus, ObjectiveSettings("sop", _MAX_LENGTH, short_seq_prob=0.0, seed=seed), split
-    )
+    objective = ObjectiveSettings(pair="sop", max_length=_MAX_LENGTH, short_seq_prob=0.0, seed=seed)
+    dataset = PretrainDataset(corpus, objective, split)
     num_questions = 0
-    for sample_index in range(min(_SAMPLES_PER_QUESTION * size, len(sampler))):
+    for sample_index in range(min(_SAMPLES_PER_QUESTION * size, len(dataset))):
         if num_questions == size:
             return
-        (sample,) = sampler.draw(np.array([sample_index]))
+        (sample,) = dataset.draw(np.array([sample_index]))
         first, second = _segments_in_text_order(sample)
         positions = whole_words.positions(second)
         if not len(positions):
@@ -78,7 +83,7 @@ def _questions(
             continue
         num_questions += 1
         row = {
-            "context": tokenizer.decode(first.tolist()),
+            "context": corpus.tokenizer.decode(first.tolist()),
             "question": "",
             "options": [_text_with_word(second, position, int(token_id), corpus) for token_id in options],
             "label": options.tolist().index(answer),

@@ -12,6 +12,7 @@ from albertine.demo.agreement_section import agreement_section
 from albertine.demo.commands import albertine_executable, equivalent_commands, next_commands
 from albertine.demo.plan import BASE_MODEL
 from albertine.demo.workspace import DemoWorkspace
+from albertine.display import counted
 from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.info.transitions import LayerTransition
 from albertine.model.cost import count_flops
@@ -157,7 +158,7 @@ def _held_out_text(manifest: Manifest) -> str:
     tokens, documents = manifest.tokens["dev"], manifest.documents["dev"]
     return (
         f"Held out, so no model was trained on it: {tokens / sum(manifest.tokens.values()):.0%} of the "
-        f"text, {tokens:,} tokens in {documents:,} {'document' if documents == 1 else 'documents'} of "
+        f"text, {tokens:,} tokens in {counted(documents, 'document')} of "
         f"{sum(manifest.documents.values()):,}."
     )
 

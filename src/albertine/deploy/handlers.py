@@ -72,7 +72,8 @@ async def _tei_predictions(
     """Return the response to a request in TEI's form; see `endpoint_handler`."""
     if not endpoint.classifies:
         raise TeiError(424, f"inputs: for classification models; send the fields of {endpoint.type_name}")
-    tei_request = tei.parse_predict(payload)
+    reads_pairs = "text_pair" in (field.name for field in endpoint.fields)
+    tei_request = tei.parse_predict(payload, reads_pairs)
     name = logits_batcher(endpoint.path) if tei_request.raw_scores else endpoint.path
     if name not in batchers:
         raise TeiError(424, "raw_scores: an ensemble averages probabilities; leave it out")

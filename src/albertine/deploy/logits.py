@@ -9,9 +9,9 @@ from albertine.tasks.scorer import Scorer
 
 
 def make_logits_function(model: TaskModel) -> BatchFunction | None:
-    """Return a function of a batch of examples with the logits by label as output of each of them.
+    """Return a function that computes the logits of each example of a batch, by label.
 
-    It is None for models of other tasks, and for an ensemble, which averages probabilities.
+    Return None for a model of another task, and for an ensemble, which averages probabilities.
     """
     task_type = model.task_type.with_logits()
     if isinstance(model, EnsembleModel) or task_type is None:

@@ -60,15 +60,20 @@ def is_tei_request(payload: Any) -> bool:
     return isinstance(payload, Mapping) and "inputs" in payload
 
 
-def parse_predict(payload: Mapping[str, Any]) -> TeiRequest:
+def parse_predict(payload: Mapping[str, Any], reads_pairs: bool) -> TeiRequest:
     """Return the request in the JSON of POST /predict."""
     inputs = payload["inputs"]
     is_batch = isinstance(inputs, list) and bool(inputs) and isinstance(inputs[0], list)
     groups = inputs if is_batch else [[inputs] if isinstance(inputs, str) else inputs]
     _check_count(groups)
     _check_direction(payload)
+    items = [_text_or_pair(group) for group in groups]
+    if not reads_pairs and any(len(item) > 1 for item in items):
+        raise TeiError(
+            422, "inputs: a pair, but the model reads single texts; send a batch as [[text], [text]]"
+        )
     return TeiRequest(
-        [_text_or_pair(group) for group in groups],
+        items,
         is_batch,
         _flag(payload, "truncate", False),
         raw_scores=_flag(payload, "raw_scores", False),
@@ -111,7 +116,9 @@ def parse_texts(payload: Any, key: str = "inputs") -> list[str]:
     if not isinstance(payload, Mapping) or key not in payload:
         raise TeiError(422, f"must be a JSON object with {key}, a text or a list of texts")
     texts = [payload[key]] if isinstance(payload[key], str) else payload[key]
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+    if texts == []:
+        raise TeiError(422, f"{key}: an empty list; send at least one text")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise TeiError(422, f"{key}: must be a text or a list of texts; token ids are not supported")
     _check_count(texts, key)
     return texts

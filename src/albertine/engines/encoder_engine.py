@@ -14,7 +14,7 @@ from albertine.interop.export_record import EXPORT_AGAIN
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 
-# Outputs, with the names that sentence-transformers gives them.
+# Names of the graph's outputs, as in sentence-transformers.
 TOKEN_EMBEDDINGS = "token_embeddings"  # not a password
 SENTENCE_EMBEDDING = "sentence_embedding"
 
@@ -45,13 +45,10 @@ class ExportedEncoderEngine:
         """Return the hidden states of the tokens of a strip, [tokens, hidden]."""
         check_ids(strip, self.model_settings)
         rows = pack_rows(strip)
-        outputs = self.run_rows(rows.inputs)
-        if TOKEN_EMBEDDINGS not in outputs or outputs[TOKEN_EMBEDDINGS].shape[2:] != (
-            self.model_settings.hidden_size,
-        ):
+        states = self.run_rows(rows.inputs).get(TOKEN_EMBEDDINGS)
+        if states is None or states.shape[2:] != (self.model_settings.hidden_size,):
             raise InputError(f"the graph of the export gives no hidden states of its config; {EXPORT_AGAIN}")
-        states = torch.from_numpy(outputs[TOKEN_EMBEDDINGS])
-        return states.flatten(0, 1).index_select(0, rows.token_indices)
+        return torch.from_numpy(states).flatten(0, 1).index_select(0, rows.token_indices)
 
     def hidden_at(self, strip: Strip, indices: Tensor) -> Tensor:
         """Return the hidden state of one token of each sequence, [sequences, hidden]."""

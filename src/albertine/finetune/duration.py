@@ -70,6 +70,7 @@ def with_measured_steps(
             token_seconds = duration.seconds_per_token(trainer, 0, distributed)
         batch_size, every = trial.train.batch_size or 1, settings.train.evaluate_every
         steps = distributed.broadcast(_steps_that_fit(minutes, batch_size, every, data, token_seconds))
+        duration.print_measured_steps(minutes, steps)
     train = replace(settings.train, minutes=None, steps=steps, batch_size=trial.train.batch_size)
     return replace(settings, train=train)
 

@@ -19,6 +19,8 @@ from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.inference.settings import EvaluateSettings
 from albertine.interop.hub import locate_model
 from albertine.settings.engine import EngineOptions
+from albertine.settings.schema import first_changed
+from albertine.tasks.card import COLUMN_SETTINGS
 from albertine.tasks.examples import example_chunks
 from albertine.tasks.formats.minimal_pairs import MinimalPair, read_minimal_pairs
 from albertine.tasks.metrics.intervals import wilson_interval
@@ -26,6 +28,7 @@ from albertine.tasks.reading import report_skipped
 from albertine.text.documents import ReadErrors
 
 _CHUNK_SIZE = 2048  # pairs
+_UNUSED_SETTINGS = (*COLUMN_SETTINGS, "header", "split")  # of other evaluations
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,11 @@ def evaluate_minimal_pairs(
         raise InputError("--data is missing: a folder of .jsonl files with minimal pairs, or one file")
     if not sources:
         raise InputError("MODEL is missing: a pre-trained run, the folder of a checkpoint, or a hub name")
+    if unused := first_changed(settings, _UNUSED_SETTINGS):
+        option = unused.replace("_", "-")
+        raise InputError(
+            f"--{option} is for the tasks of fine-tuned models, not for minimal pairs; leave it out"
+        )
     precision = "fp32" if settings.precision == "auto" else settings.precision
     results = []
     for source in sources:

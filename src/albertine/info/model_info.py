@@ -26,6 +26,7 @@ from albertine.model.cost import (
 from albertine.model.parameter_counts import ParameterCounts, bert_of_same_shape, count_parameters
 from albertine.settings import MODEL_PRESETS, ModelSettings, SettingError, Settings, setting
 from albertine.settings.presets import training_of_preset
+from albertine.settings.schema import first_changed
 
 _BYTES_PER_UNIT = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BYTES_PER_UNIT |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -222,10 +223,23 @@ def checkpoint_info_settings(folder: Path, settings: InfoSettings, *, is_model_c
     if is_model_changed:
         raise InputError(f"{folder}: the model of a checkpoint cannot be changed; remove the model settings")
     model = checkpoint_model_settings(folder)
+    if first_changed(settings, ["length"]) and settings.length > model.max_length:
+        raise InputError(f"--length {settings.length}: {folder} takes at most {model.max_length} tokens")
     try:
         return replace(settings, model=model, length=min(settings.length, model.max_length))
     except SettingError as error:
         raise InputError(f"{folder}: {error}") from None
+
+
+def check_shown_for_presets(settings: InfoSettings) -> None:
+    """Raise `InputError` for settings of numbers that are not in the table of presets."""
+    names = ["batch_size", "processes", *([] if settings.memory else ["precision"])]
+    if unused := first_changed(settings, names):
+        option = unused.replace("_", "-")
+        advice = "name a model, as in `albertine info albert-base`"
+        raise InputError(
+            f"--{option} {getattr(settings, unused)}: not used for the table of presets; {advice}"
+        )
 
 
 def preset_infos(settings: InfoSettings) -> list[ModelInfo]:

@@ -1,4 +1,7 @@
-"""Names and shapes of what layers have of their own beside shared weights, from the settings alone."""
+"""Names and shapes of the parameters of a layer, from the settings alone.
+
+Layers that share their weights can differ in these parameters; see `step_differences.py`.
+"""
 
 from albertine.settings import ModelSettings
 
@@ -19,5 +22,5 @@ def vector_sizes(settings: ModelSettings) -> tuple[dict[str, int], dict[str, int
 
 
 def starts_at_zero(name: str) -> bool:
-    """Return whether a parameter is a difference that a new model does not have yet."""
+    """Return whether a parameter is 0 in a new model: then all differences between its layers are 0."""
     return name.startswith(STEP_DIFFERENCES_PREFIX) and not name.endswith(".inner")

@@ -16,6 +16,7 @@ import torch
 
 from albertine import progress
 from albertine.device import peak_flops, synchronized_time
+from albertine.display import counted
 from albertine.model.cost import Precision
 from albertine.model.encoder import ComputeOptions
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
@@ -199,4 +200,4 @@ def _to_device(targets: PretrainingTargets, device: torch.device) -> Pretraining
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"CPU, {torch.get_num_threads()} threads"
+    return f"CPU, {counted(torch.get_num_threads(), 'thread')}"

@@ -15,7 +15,7 @@ from albertine.plan.measurement import measure_step
 from albertine.plan.memory import USABLE_FRACTION, MemoryModel
 from albertine.plan.parameters import parameter_costs
 from albertine.plan.settings import PlanSettings
-from albertine.plan.workload import Workload, make_workload
+from albertine.plan.workload import Workload, make_workload, with_corpus_sizes
 from albertine.progress import format_bytes
 from albertine.train.micro_batch import fitting_micro_batch_tokens, training_micro_batch_tokens
 
@@ -112,6 +112,7 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
     Args:
         settings: the run and the hardware.
     """
+    settings = with_corpus_sizes(settings)
     hardware, workload = find_hardware(settings.hardware), make_workload(settings)
     place = _planned_device(settings, hardware, workload)
     keeps_scores = hardware.device is not None and hardware.device.keeps_attention_scores

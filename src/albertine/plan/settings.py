@@ -25,8 +25,8 @@ class PlanSettings(PretrainSettings):
     )
     tokens: str | None = setting(
         None,
-        "Tokens to train on, as in 10B or 300M; by default train.steps x train.batch_tokens, or 655M if "
-        "both are 0.",
+        "Tokens to train on, as in 10B or 300M; by default train.steps x train.batch_tokens, and if they are "
+        "0 those of `albertine pretrain` for the corpus, or 655M without a corpus.",
     )
     finetune: str | None = setting(
         None, "Plan fine-tuning on this task in place of pre-training, with the paper's settings (Table 14)."

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import torch
 
+from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
 from albertine.finetune.paper_defaults import default_optimizer, task_defaults
 from albertine.interop.hub import locate_checkpoint
@@ -15,7 +16,7 @@ from albertine.model.cost import MASKED_FRACTION, count_flops, prediction_flops
 from albertine.model.model import Model
 from albertine.plan.settings import PlanSettings, parse_hardware, parse_tokens
 from albertine.pretrain.curriculum import CURRICULUM_KEYS, GROW, growing_depth
-from albertine.pretrain.default_length import fitting_batch_tokens
+from albertine.pretrain.default_length import fitting_batch_tokens, with_default_length
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import PRETRAIN_HEAD, model_from_checkpoint
 from albertine.settings import HeadSettings, ModelSettings, SettingError
@@ -85,6 +86,27 @@ class Workload:
     def flops_per_token(self) -> float:
         """Mean FLOPs per token over the run."""
         return sum(stage.share * stage.flops for stage in self.stages)
+
+
+def with_corpus_sizes(settings: PlanSettings) -> PlanSettings:
+    """Return settings with the vocabulary and the length that pre-training on their corpus has.
+
+    The corpus is not opened if other settings give both, as in the settings file of a run.
+    """
+    train = settings.train
+    takes_length = (
+        settings.tokens is None and train.minutes is None and not (train.steps and train.batch_tokens)
+    )
+    takes_vocabulary = settings.init_from is None and "model.vocab_size" not in settings.explicit_keys
+    if settings.corpus is None or settings.finetune is not None or not (takes_length or takes_vocabulary):
+        return settings
+    corpus = open_corpus(settings.corpus)
+    if takes_length:
+        devices = parse_hardware(settings.hardware)[0]
+        settings = replace(settings, train=with_default_length(settings, corpus, devices).train)
+    if takes_vocabulary:
+        settings = replace(settings, model=replace(settings.model, vocab_size=len(corpus.tokenizer)))
+    return settings
 
 
 def make_workload(settings: PlanSettings, steps: int | None = None) -> Workload:

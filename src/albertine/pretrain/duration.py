@@ -75,7 +75,9 @@ def with_measured_steps(
         if batch_tokens < min(DEFAULT_MAX_BATCH_TOKENS, _largest_trial(settings, init_settings, distributed)):
             # A token of a smaller batch can take longer.
             token_seconds = seconds_per_token(batch_tokens)
-    return replace(settings, train=_with_steps(train, _steps_that_fit(minutes, train, token_seconds)))
+    steps = _steps_that_fit(minutes, train, token_seconds)
+    duration.print_measured_steps(minutes, steps)
+    return replace(settings, train=_with_steps(train, steps))
 
 
 def _with_steps(train: PretrainTrainSettings, steps: int) -> PretrainTrainSettings:

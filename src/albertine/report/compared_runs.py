@@ -17,7 +17,7 @@ from albertine.storage.objects import display_path
 from albertine.tasks.metrics.display import shown_metrics
 from albertine.tasks.registry import find_task, primary_metric
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
-from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
+from albertine.train.run_folder import SETTINGS_FILE, not_a_run_error, read_run_settings
 
 PRETRAINING_SCORES = ("mlm_loss", "mlm_accuracy", "pair_loss", "pair_accuracy")
 # Runs that differ in one of these are evaluated on different samples or examples.
@@ -180,10 +180,7 @@ def _read_run(run: Path) -> ComparedRun:
     results = read_finetune_results(folder)
     curve_folder = folder / results.best_run if results else folder
     if not (curve_folder / SETTINGS_FILE).exists():
-        raise InputError(
-            f"{name if curve_folder == folder else curve_folder}: not a run; give the --out folder of "
-            "albertine pretrain or albertine finetune"
-        )
+        raise not_a_run_error(curve_folder, name if curve_folder == folder else curve_folder)
     source = read_run_settings(curve_folder)
     settings = {key: _value_at(source.values, key) for key in sorted(source.keys - _SETTINGS_OF_SEEDS)}
     lines = _read_lines(curve_folder)

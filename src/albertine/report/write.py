@@ -12,7 +12,7 @@ from albertine.report.pretraining_page import pretraining_page
 from albertine.storage.objects import display_path
 from albertine.storage.urls import storage_url
 from albertine.train.metrics_log import METRICS_FILE
-from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
+from albertine.train.run_folder import SETTINGS_FILE, not_a_run_error, read_run_settings
 
 REPORT_FILE = "report.html"
 
@@ -48,9 +48,7 @@ def _read_page(run: Path, source: str) -> Page:
                 f"{run / METRICS_FILE}: missing, and the report is made of it; restore the file, or run the "
                 "report after the first step"
             )
-        raise InputError(
-            f"{source}: not a run; give the --out folder of albertine pretrain or albertine finetune"
-        )
+        raise not_a_run_error(run, source)
     if (run / TASK_CARD_FILE).exists():
         return finetuning_page(run, source)
     if "task" in read_run_settings(run).keys:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from albertine.display import counted
 from albertine.report.charts import Bar, Interval, bar_chart, interval_chart
 from albertine.report.page import Page, Section, html_paragraphs, html_table, side_by_side
 from albertine.report_card.card import ReportCard, TaskScores
@@ -40,7 +41,7 @@ def _summary(card: ReportCard) -> str:
     points = 100 * card.mean_gain
     gain = (
         f"Pre-training {'gains' if points >= 0 else 'loses'} {abs(points):.1f} points on average over "
-        f"{len(card.tasks)} {'task' if len(card.tasks) == 1 else 'tasks'}, compared with the same network "
+        f"{counted(len(card.tasks), 'task')}, compared with the same network "
         "fine-tuned from fresh weights."
     )
     ahead = [task.recipe.title for task in card.tasks if (task.baselines.tf_idf or 0.0) > task.score]

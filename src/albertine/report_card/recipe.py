@@ -1,8 +1,8 @@
-"""The recipe of all report cards: how much data, how many steps, at which rate.
+"""The recipe of all report cards: how much data, how many steps, at which learning rate.
 
-It is fixed, because scores can be compared only if the recipe is the same. It is also short.
-No choice is made on dev: the model of the last step counts, and a run that predicts the same label for all
-examples is not repeated.
+It is fixed, because scores can be compared only if the recipe is the same, and short, because a card should
+take minutes. Nothing is selected on dev: the model of the last step counts, and a run that predicts the same
+label for all examples is not repeated. See docs/decisions/report-card-recipe.md.
 """
 
 import math
@@ -15,20 +15,26 @@ from albertine.settings import DeviceName, ModelSettings
 from albertine.tasks.settings import SequenceSettings
 from albertine.train.settings import OptimizerName
 
-# A change of any of these makes new cards incomparable with older ones: raise the version with it.
+# Cards of different recipes cannot be compared. So a change of any value in this file raises the version, and
+# a folder with an older card is refused.
 RECIPE_VERSION = 2
 MAX_TRAIN_EXAMPLES, MAX_DEV_EXAMPLES = 8_000, 4_000
-PAIRS_PER_PARADIGM = 100  # of BLiMP's 1,000
-PROBE_TOKENS = 200_000
-# Muon trains a model narrower than BERT-base; AdamW, whose rate falls with the width, trains the others.
-_WIDTH, _MUON_RATE, _ADAMW_RATE = 768, 2e-3, 5e-5
-_WARMUP = 0.1
+# Of the 1,000 pairs that BLiMP has; those of all paradigms together give an interval of about one point.
+PAIRS_PER_PARADIGM = 100
+PROBE_TOKENS = 200_000  # of held-out text
+# A model narrower than BERT-base learns more in few steps with Muon than with AdamW.
+_BERT_BASE_WIDTH = 768
+_MUON_RATE = 2e-3  # the same for all widths: see docs/decisions/muon-update-scale.md
+_ADAMW_RATE = 5e-5  # at the width of BERT-base; falls with the square of the width
+_WARMUP = 0.1  # of the steps
+# The values of the paper for four of the five tasks; QQP has 0.1 and 0.1 there.
 _DROPOUT, _CLASSIFIER_DROPOUT = 0.0, 0.1
 
 Metric = Literal["accuracy", "matthews", "f1"]
-# Half the 95% interval of a metric, times the square root of the number of examples: at most, for means of
-# numbers between 0 and 1; for a Matthews correlation, if there is none.
-_MARGINS: dict[Metric, float] = {"accuracy": 0.98, "f1": 0.98, "matthews": 1.96}
+# Half the 95% interval of a score on one example; it falls with the square root of the number of examples.
+# Accuracy and F1 are means of values from 0 to 1, whose standard deviation is at most 0.5. A Matthews
+# correlation of 0, as by chance, has the standard deviation 1.
+_MARGINS: dict[Metric, float] = {"accuracy": 1.96 * 0.5, "f1": 1.96 * 0.5, "matthews": 1.96}
 
 
 @dataclass(frozen=True)
@@ -69,12 +75,21 @@ class TaskRecipe:
         return _MARGINS[self.metric] / math.sqrt(examples)
 
 
-# The longest runs first, because they start in this order.
+# The longest runs first: runs start in this order, and if a long one were last, it would run alone.
 TASK_RECIPES = {
     recipe.task: recipe
     for recipe in (
         TaskRecipe("mnli", "MNLI", "accuracy", "Does one sentence follow from the other?", is_pair=True),
-        TaskRecipe("squad-1.1", "XQuAD", "f1", "Where in the passage is the answer?", 4, 16, 384),
+        # Fewer than 900 training questions, so more epochs of smaller batches; their passages are long.
+        TaskRecipe(
+            "squad-1.1",
+            "XQuAD",
+            "f1",
+            "Where in the passage is the answer?",
+            epochs=4,
+            batch_size=16,
+            max_length=384,
+        ),
         TaskRecipe("qqp", "QQP", "accuracy", "Do two questions ask the same?", is_pair=True),
         TaskRecipe("sst-2", "SST-2", "accuracy", "Is a review positive or negative?"),
         TaskRecipe("cola", "CoLA", "matthews", "Is a sentence acceptable English?"),
@@ -86,13 +101,14 @@ CARD_ORDER = ("sst-2", "mnli", "qqp", "cola", "squad-1.1")
 
 def optimizer_and_rate(width: int) -> tuple[OptimizerName, float]:
     """Return the optimizer and its peak learning rate for a model's width."""
-    if width < _WIDTH:
+    if width < _BERT_BASE_WIDTH:
         return "muon", _MUON_RATE
-    return "adamw", float(f"{_ADAMW_RATE * (_WIDTH / width) ** 2:.3g}")
+    rate = _ADAMW_RATE * (_BERT_BASE_WIDTH / width) ** 2
+    return "adamw", float(f"{rate:.3g}")  # rounded, so that settings and cards show a short number
 
 
 def compares_texts(recipe: TaskRecipe, model: ModelSettings) -> bool:
-    """Return whether the head compares the two texts of a pair, which a model tells apart by segments."""
+    """Return whether the head compares the two texts of a pair, which it tells apart by their segments."""
     return recipe.is_pair and model.segments > 1
 
 
@@ -127,7 +143,7 @@ def finetune_settings(
             schedule="linear",
             lr=rate,
             warmup=round(_WARMUP * steps),
-            evaluate_every=steps,
+            evaluate_every=steps,  # only after the last step, because nothing is selected on dev
             keep_checkpoints=1,
             seed=seed,
         ),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from albertine.settings import DeviceName, Settings, setting
+from albertine.settings import DeviceName, SettingError, Settings, setting
 
 
 @dataclass(frozen=True)
@@ -23,3 +23,8 @@ class ReportCardSettings(Settings):
         maximum=1000,
     )
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
+
+    def check(self) -> None:
+        """Raise `SettingError` if there are seeds and no data of tasks to fine-tune on."""
+        if self.data is None and self.seeds > 1:
+            raise SettingError("seeds", self.seeds, "needs data, whose tasks have the runs", ("data",))

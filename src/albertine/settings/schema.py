@@ -119,6 +119,16 @@ def _explicit_keys(settings: Settings, default: Settings, prefix: str) -> Iterat
             yield prefix + field.name
 
 
+def first_changed(settings: Settings, names: Iterable[str]) -> str | None:
+    """Return the first of some settings whose value is not the default; None if there is none.
+
+    A settings file may give defaults, so a command refuses a setting that it does not use only if this
+    returns it.
+    """
+    default = type(settings)()
+    return next((name for name in names if getattr(settings, name) != getattr(default, name)), None)
+
+
 def field_default(field: dataclasses.Field[Any]) -> Any:
     """Return the default of a field; every setting has one."""
     if field.default_factory is not dataclasses.MISSING:

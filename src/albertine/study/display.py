@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from albertine import progress
+from albertine.display import counted
 from albertine.progress import format_duration, format_flops
 from albertine.study.measures import find_measure
 from albertine.study.page import outcome_sentence, verdict_row
@@ -40,7 +41,7 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
     for plan in plans:
         basis = "by finished runs" if plan.is_measured else "estimated from the speed of matrix products"
         console.print(
-            f"[bold]{escape(plan.claim.name)}[/bold]: {plan.runs} runs, {plan.finished} finished; "
+            f"[bold]{escape(plan.claim.name)}[/bold]: {counted(plan.runs, 'run')}, {plan.finished} finished; "
             f"{format_flops(plan.flops)} of pre-training, about {format_duration(plan.seconds)} ({basis}); "
             f"evaluation{_finetuning_text(plan)} not included",
             highlight=False,

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.file_lock import file_lock
@@ -181,7 +182,7 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
         def steps_of(folder: Path, runs: Mapping[Path, StudyRun] = by_folder) -> int:
             return steps_done(runs[folder], measures)
 
-        execute(f"{one.claim.name}, {len(jobs)} runs", jobs, steps, widest, executor, steps_of)
+        execute(f"{one.claim.name}, {counted(len(jobs), 'run')}", jobs, steps, widest, executor, steps_of)
     return one.report(runs)
 
 

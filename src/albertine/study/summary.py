@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
@@ -89,7 +90,7 @@ def _verdict_text(summaries: list[ReportSummary], name: str, claim: Claim | None
     texts = []
     for one in summaries:
         if one.claim == name:
-            details = [one.scale, f"{one.seeds} seeds", *([one.content] if one.text else [])]
+            details = [one.scale, counted(one.seeds, "seed"), *([one.content] if one.text else [])]
             if claim is not None and claim_version(claim, one.scale) != one.version:
                 details.append("of another version of the claim")
             texts.append(f"{one.outcome} ({', '.join(details)})")

@@ -33,7 +33,14 @@ def load_examples(
     check_header_option(data, settings, task)
     check_column_options(data, settings, task)
     errors = ReadErrors(skip=settings.on_error == "skip")
-    examples_read = task.read_examples(data, split_name, settings, errors, require_labels=require_labels)
+    examples_read = task.read_examples(
+        data,
+        split_name,
+        settings,
+        errors,
+        require_labels=require_labels,
+        require_ids=settings.id != DataSettings().id,  # the settings of a run give the default, too
+    )
     if require_labels:
         advice = "training and evaluation need them"
         examples_read = labeled_examples(

@@ -22,8 +22,9 @@ TASK_TYPES: Mapping[str, type[TaskType]] = {
     for task_type in (Classification, MultiLabel, Regression, Tagging, SpanExtraction, MultipleChoice)
 }
 
-
-_SQUAD_SUBMISSION = SubmissionFormat(".json", lambda _, out: out, squad.write_predictions)
+_SQUAD_SUBMISSION = SubmissionFormat(
+    suffix=".json", file=lambda _part, out: out, write=squad.write_predictions
+)
 
 
 def _glue_task(name: str, layout: glue.GlueTask) -> Task:
@@ -38,7 +39,7 @@ def _glue_task(name: str, layout: glue.GlueTask) -> Task:
         reads_files=False,
         official_split_names=partial(glue.split_names, name),
         submission=SubmissionFormat(
-            "", partial(glue.submission_file, name), partial(glue.write_submission, name)
+            suffix="", file=partial(glue.submission_file, name), write=partial(glue.write_submission, name)
         ),
     )
 

@@ -140,7 +140,8 @@ class Scorer(ExampleScorer):
         """Return encoded examples, and for each of them the scores of its samples."""
         encoded = self.encode(examples)
         scores, depths = self.scores_and_depths(encoded)
-        return ScoredChunk(encoded, scores, None if depths is None else list(map(fmean, depths)))
+        mean_depths = None if depths is None else [fmean(sample_depths) for sample_depths in depths]
+        return ScoredChunk(encoded, scores, mean_depths)
 
     def score(self, encoded: Sequence[EncodedExample]) -> list[ExampleScores]:
         """Return, for each example, the scores of its samples."""
@@ -155,7 +156,7 @@ class Scorer(ExampleScorer):
         """
         samples = [sample for example in encoded for sample in example.samples]
         scores_by_index: dict[int, SampleScores] = {}
-        depth_by_index: dict[int, int] = {}
+        depths_by_index: dict[int, int] = {}
         for indices in longest_first_groups(samples, self._engine.micro_batch_tokens):
             strip = strip_from_samples([samples[index] for index in indices])
             if self._exit_rule is None:
@@ -163,10 +164,11 @@ class Scorer(ExampleScorer):
             else:
                 exited = self._engine.run_with_exits(strip, self._exit_rule)
                 output = exited.output
-                depth_by_index |= dict(zip(indices, exited.depths.tolist(), strict=True))
-            scores = self._task_type.sample_scores(output, strip)
-            scores_by_index |= dict(zip(indices, map(check_finite, scores), strict=True))
-        depths = _by_example(encoded, depth_by_index) if self._exit_rule else None
+                depths_by_index.update(zip(indices, exited.depths.tolist(), strict=True))
+            group_scores = self._task_type.sample_scores(output, strip)
+            for index, scores in zip(indices, group_scores, strict=True):
+                scores_by_index[index] = check_finite(scores)
+        depths = None if self._exit_rule is None else _by_example(encoded, depths_by_index)
         return _by_example(encoded, scores_by_index), depths
 
 
@@ -180,32 +182,43 @@ class EnsembleScorer(ExampleScorer):
     def score_chunk(self, examples: Sequence[Example]) -> ScoredChunk:
         """Return examples as the first scorer encodes them, with averaged scores and depths."""
         chunks = [scorer.score_chunk(examples) for scorer in self._scorers]
-        depths = [chunk.depths for chunk in chunks if chunk.depths is not None]
-        return ScoredChunk(
-            chunks[0].encoded,
-            mean_scores([chunk.scores for chunk in chunks], self._weights),
-            [fmean(values) for values in zip(*depths, strict=True)] if depths else None,
-        )
+        scores = mean_scores([chunk.scores for chunk in chunks], self._weights)
+        # Only the members that have an exit rule have depths.
+        member_depths = [chunk.depths for chunk in chunks if chunk.depths is not None]
+        depths = [fmean(values) for values in zip(*member_depths, strict=True)] if member_depths else None
+        return ScoredChunk(chunks[0].encoded, scores, depths)
 
 
-def _by_example(encoded: Sequence[EncodedExample], by_sample: Mapping[int, T]) -> list[list[T]]:
-    """Return a list for each example of the values of its samples, which are numbered over all examples."""
-    numbers = iter(range(len(by_sample)))
-    return [[by_sample[next(numbers)] for _ in example.samples] for example in encoded]
+def _by_example(encoded: Sequence[EncodedExample], by_index: Mapping[int, T]) -> list[list[T]]:
+    """Return a list for each example of the values of its samples.
+
+    Args:
+        encoded: the examples.
+        by_index: the value of each sample; samples are numbered through all examples.
+    """
+    grouped = []
+    start = 0
+    for example in encoded:
+        stop = start + len(example.samples)
+        grouped.append([by_index[index] for index in range(start, stop)])
+        start = stop
+    return grouped
 
 
 def mean_scores(
     scores_by_model: Sequence[Sequence[ExampleScores]], weights: Sequence[float]
 ) -> list[ExampleScores]:
     """Return the weighted mean of the scores of models; all models must have scored the same samples."""
-    total = sum(weights)
-
-    def mean(scores: Sequence[SampleScores]) -> SampleScores:
-        weighted = [weight * one.astype(np.float64) for weight, one in zip(weights, scores, strict=True)]
-        average: SampleScores = (sum(weighted[1:], weighted[0]) / total).astype(np.float32)
-        return average
-
     return [
-        [mean(sample_scores) for sample_scores in zip(*example_scores, strict=True)]
+        [_mean_of_sample(sample_scores, weights) for sample_scores in zip(*example_scores, strict=True)]
         for example_scores in zip(*scores_by_model, strict=True)
     ]
+
+
+def _mean_of_sample(scores: Sequence[SampleScores], weights: Sequence[float]) -> SampleScores:
+    """Return the weighted mean of the scores that several models give one sample, computed in fp64."""
+    total = np.zeros(scores[0].shape, np.float64)
+    for weight, model_scores in zip(weights, scores, strict=True):
+        total += weight * model_scores.astype(np.float64)
+    mean: SampleScores = (total / sum(weights)).astype(np.float32)
+    return mean

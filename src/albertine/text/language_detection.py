@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from albertine import progress
+from albertine.display import counted
 from albertine.text.language_samples import sample_passages
 from albertine.text.languages import (
     AUTO,
@@ -64,9 +65,8 @@ class DetectedLanguage:
         mixed = "".join(f", {language_name(code)} {self.shares[code]:.0%}" for code in others)
         if not self.shares:
             return "unknown (no text to sample)"
-        share = f"{int(100 * self.shares[self.code])}% of {self.passages:,}"
-        passages = "passage" if self.passages == 1 else "passages"
-        return f"{language_name(self.code)} ({share} {passages} sampled{mixed})"
+        share = f"{int(100 * self.shares[self.code])}% of {counted(self.passages, 'passage')}"
+        return f"{language_name(self.code)} ({share} sampled{mixed})"
 
 
 def detect_language(passages: Iterable[str]) -> DetectedLanguage:

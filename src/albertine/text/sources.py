@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ CHUNK_BYTES = 4 << 20
 _FORMATS: dict[str, SourceFormat] = {".txt": "text", ".text": "text", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _FORMATS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+_TABLE_SUFFIXES = (".csv", ".tsv")
 MAX_RECORD_BYTES = 64 << 20  # of a line of .jsonl, or of the text in a row of .parquet
 _SEARCH_BYTES = 1 << 18  # number of bytes in which to search for a blank line, a line end or a space
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)")
@@ -88,13 +89,16 @@ class SourceChunk:
     stop: int
 
 
-def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list[Source]:
+def find_sources(
+    arguments: Sequence[str], *, spool: Path | None = None, accept_tables: bool = False
+) -> list[Source]:
     """Return the sources of command-line arguments, each once; the files of a folder are sorted by name.
 
     Args:
         arguments: files, folders, globs, URLs of object storage, `-` for standard input,
             `hub:OWNER/NAME[:CONFIG[:SPLIT]]`.
         spool: file to copy standard input to, so that it can be read like a file.
+        accept_tables: accept .csv and .tsv as files of text, for a caller that reads their columns itself.
     """
     sources: dict[str, Source] = {}
     for argument in arguments:
@@ -111,7 +115,19 @@ def find_sources(arguments: Sequence[str], *, spool: Path | None = None) -> list
                 sources.setdefault(os.path.realpath(file), _file_source(file))
     if not sources:
         raise InputError("no text: name a file, a folder, a glob or - for standard input")
+    if not accept_tables:
+        _refuse_tables(sources.values())
     return list(sources.values())
+
+
+def _refuse_tables(sources: Iterable[Source]) -> None:
+    """Raise `InputError` for a table, whose labels, separators and quotation marks would become text."""
+    for source in sources:
+        if source.format == "text" and _split_suffixes(Path(source.name))[0] in _TABLE_SUFFIXES:
+            raise InputError(
+                f"{source.name}: a table; convert it to .jsonl, one record per line, or rename it to .txt if "
+                "its lines are the text"
+            )
 
 
 def _find_files(argument: str) -> Iterator[Path]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from albertine import progress
 from albertine.device import choose_precision
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
@@ -50,6 +51,8 @@ def assemble_trainer(
     broadcast_parameters(model, distributed)
     if settings.shard and distributed.world_size > 1:
         shard_model(model, distributed, dtype)
+    elif settings.shard:
+        progress.print_message("--train.shard: has no effect with one process; start several with torchrun")
     return Trainer(
         model,
         trainable,

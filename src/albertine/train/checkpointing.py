@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from albertine import progress
+from albertine.display import counted
 from albertine.errors import Diverged, InputError
 from albertine.json_input import JsonError
 from albertine.train.checkpoints import STATE_FILE, Checkpoint, CheckpointContents
@@ -97,8 +98,8 @@ class Checkpointing:
         current = torch.get_num_threads()
         if self._distributed.device.type == "cpu" and threads not in (None, current):
             progress.print_message(
-                f"resuming with {current} threads, not {threads}: the weights will not be bit for bit those "
-                f"of an uninterrupted run; for that, set OMP_NUM_THREADS={threads}"
+                f"resuming with {counted(current, 'thread')}, not {threads}: the weights will not be bit for "
+                f"bit those of an uninterrupted run; for that, set OMP_NUM_THREADS={threads}"
             )
 
     def roll_back(self, state: TrainerState, loss: float) -> TrainerState:

@@ -9,6 +9,10 @@
 A thread writes them from copies while training continues. A checkpoint appears complete
 or not at all. The newest few are kept, the best, and one that a rollback can restore. A
 run that resumes skips damaged checkpoints.
+
+A step can be saved again, for instance after its evaluation. The new folder then has a suffix, as in
+step-00001200.1, and the old one is removed. A process that is killed in between leaves both; the newer one
+counts.
 """
 
 import json
@@ -41,7 +45,7 @@ MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safeten
 # Weights as trained on transformed targets; the model has weights that predict in original units instead.
 TRAINED_WEIGHTS_FILE = "trained_weights.safetensors"
 STATE_FORMAT = 2
-SETTINGS_KEY = "settings"  # of the settings of the run, as TOML, in the state; older checkpoints have none
+SETTINGS_KEY = "settings"  # key in the state: the settings of the run, as TOML; older checkpoints lack it
 OTHER_FORMAT_ADVICE = "resume it with that version, or start a new run with another --out"
 
 
@@ -175,13 +179,14 @@ class CheckpointStore:
 
     def _folders_by_step(self) -> list[tuple[int, Path]]:
         """Return step and folder of all checkpoints, oldest first."""
-        matches = [(_FOLDER_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
-        numbered = [(int(match[1]), int(match[2] or 0), path) for match, path in matches if match]
-        return [(step, folder) for step, _, folder in sorted(numbered)]
+        numbered = [(_step_and_suffix(path), path) for path in self.folder.iterdir()]
+        checkpoints = sorted((numbers, path) for numbers, path in numbered if numbers is not None)
+        return [(step, folder) for (step, _), folder in checkpoints]
 
     def checkpoint_folder(self, step: int) -> Path | None:
-        """Return the folder of the checkpoint of a step, or None."""
-        return next((folder for other_step, folder in self._folders_by_step() if other_step == step), None)
+        """Return the folder of the newest checkpoint of a step, or None."""
+        folders = [folder for other_step, folder in self._folders_by_step() if other_step == step]
+        return folders[-1] if folders else None
 
     def newest_valid(self, last_step: int | None = None, *, needs_best: bool = False) -> Checkpoint | None:
         """Return the newest undamaged checkpoint; None if there is no checkpoint.
@@ -225,6 +230,12 @@ class CheckpointStore:
 _FOLDER_NAME = re.compile(r"step-(\d+)(?:\.(\d+))?")
 
 
+def _step_and_suffix(folder: Path) -> tuple[int, int] | None:
+    """Return the step and the suffix in the name of a checkpoint's folder; None for any other folder."""
+    match = _FOLDER_NAME.fullmatch(folder.name)
+    return None if match is None else (int(match[1]), int(match[2] or 0))
+
+
 def _new_folder_name(step: int, existing: list[Path]) -> str:
     """Return an unused folder name for a step, which may have been saved before.
 
@@ -232,7 +243,7 @@ def _new_folder_name(step: int, existing: list[Path]) -> str:
         step: the step.
         existing: folders of earlier checkpoints of the same step.
     """
-    used_suffixes = [int((_FOLDER_NAME.fullmatch(folder.name) or [0, 0, 0])[2] or 0) for folder in existing]
+    used_suffixes = [numbers[1] for numbers in map(_step_and_suffix, existing) if numbers is not None]
     return f"step-{step:08d}" + (f".{max(used_suffixes) + 1}" if used_suffixes else "")
 
 
@@ -247,7 +258,8 @@ def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
         state = document["state"]
         if document["sha256"] != json_checksum(state):
             return STATE_FILE, {}
-        state_format, checksums = state["format"], state["files"] if state["format"] == STATE_FORMAT else {}
+        state_format = state["format"]
+        checksums = state["files"] if state_format == STATE_FORMAT else {}
         if not isinstance(checksums, dict):
             raise TypeError("files is not an object")
     except FileNotFoundError:
@@ -260,8 +272,9 @@ def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
     except JsonError as error:
         return f"{STATE_FILE}: {error}", {}
     try:
-        for name in sorted({path.name for path in folder.iterdir()} - {STATE_FILE, *checksums}):
-            return f"{display_text(name)} is not a file of it", {}
+        unknown_names = {path.name for path in folder.iterdir()} - {STATE_FILE, *checksums}
+        if unknown_names:
+            return f"{display_text(min(unknown_names))} is not a file of it", {}
         for name, expected in checksums.items():
             check_regular_file(folder / name)
             if file_checksum(folder / name) != expected:

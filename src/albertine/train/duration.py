@@ -45,6 +45,11 @@ def print_kept_steps(minutes: float, steps: int) -> None:
     )
 
 
+def print_measured_steps(minutes: float, steps: int) -> None:
+    """Print the number of steps that a run of some minutes gets."""
+    progress.print_message(f"{minutes:g} minutes: {steps:,} steps at the speed of the first seconds")
+
+
 def check_has_steps(train: TrainerSettings) -> None:
     """Raise `InputError` if the length is given in minutes, where only steps are possible."""
     if train.minutes is not None:
@@ -88,7 +93,7 @@ def seconds_per_token(trainer: Trainer, step: int, distributed: Distributed) -> 
 
 
 def steps_that_fit(minutes: float, step_seconds: float, evaluated_tokens: float, token_seconds: float) -> int:
-    """Return the number of steps that fit into the minutes, and print it.
+    """Return the number of steps that fit into the minutes, at least one.
 
     Args:
         minutes: length of the run.
@@ -98,6 +103,5 @@ def steps_that_fit(minutes: float, step_seconds: float, evaluated_tokens: float,
     """
     evaluation_seconds = _FORWARD_SHARE * evaluated_tokens * token_seconds
     # Evaluations take at most half of the minutes here; a run with more of them takes longer.
-    steps = max(1, int(max(60 * minutes - evaluation_seconds, 30 * minutes) / step_seconds))
-    progress.print_message(f"{minutes:g} minutes: {steps:,} steps at the speed of the first seconds")
-    return steps
+    training_seconds = max(60 * minutes - evaluation_seconds, 30 * minutes)
+    return max(1, int(training_seconds / step_seconds))

@@ -102,6 +102,12 @@ def check_run_folder(run: Path) -> None:
         raise InputError(f"{run}: {NO_RUN_FOLDER}")
 
 
+def not_a_run_error(folder: Path, name: object) -> InputError:
+    """Return the error for a folder that holds no run, or that does not exist, named as the user names it."""
+    problem = "not a run" if folder.exists() else "no such folder"
+    return InputError(f"{name}: {problem}; give the --out folder of albertine pretrain or albertine finetune")
+
+
 def write_run_settings(run: Path, settings: Settings) -> None:
     """Write the settings of a run; call it under the lock, and after a run has resumed."""
     with atomic_file(run / SETTINGS_FILE) as file:

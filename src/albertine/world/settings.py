@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.settings import Settings, setting
-from albertine.settings.schema import SettingError
+from albertine.settings.schema import SettingError, first_changed
 
 TASK_NAMES = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte", "wnli", "squad", "race")
 
@@ -35,6 +35,9 @@ class WorldSettings(Settings):
                 raise SettingError("tasks", name, f"is not a task; choose from {', '.join(TASK_NAMES)}")
         if not (self.stories or self.extra or self.other or self.train):
             raise SettingError("stories", 0, "must be positive if --extra, --other and --train are 0")
+        unused = None if self.train else first_changed(self, ("tasks", "dev", "test"))
+        if unused:
+            raise SettingError(unused, getattr(self, unused), "needs train above 0", ("train",))
 
     def task_names(self) -> tuple[str, ...]:
         """Return the names of the tasks to write."""

@@ -10,7 +10,7 @@ from tests.model.model_fixtures import SMALL, STRIP, loss_and_gradients
 from torch._dynamo.utils import counters
 
 from albertine.model.encoder import ComputeOptions
-from albertine.model.kernels.compiled_function import compiled_function
+from albertine.model.kernels.selection import compiled_function
 from albertine.model.model import Model
 
 # Tracing uses deprecated parts of torch itself.

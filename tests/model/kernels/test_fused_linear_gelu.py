@@ -42,6 +42,7 @@ def test_strides_of_the_bias_are_respected() -> None:
     assert torch.equal(fused_linear_gelu(hidden, weight, strided_bias, "tanh"), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["AVX2", "AVX2_VNNI_2", "AVX512_CORE"])
 def test_model_runs_if_onednn_may_not_use_bf16_instructions(isa: str) -> None:
     script = """

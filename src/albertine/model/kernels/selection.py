@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from albertine.model.attention import AttentionLayout, attention_by_length
-from albertine.model.kernels.compiled_function import compiled_function
 from albertine.model.kernels.dropout import sixteen_bit_dropout
 from albertine.model.kernels.flash_attention import flash_attention, is_supported_head_size
 from albertine.model.kernels.fused_linear_gelu import fused_linear_gelu, has_fast_linear_gelu
@@ -108,3 +108,14 @@ def _is_eager_cpu(values: Tensor) -> bool:
 def _has_fast_onednn() -> bool:
     """Return whether oneDNN is enabled and its fused call is fast on this CPU."""
     return bool(torch.backends.mkldnn.enabled) and has_fast_linear_gelu()
+
+
+@cache
+def compiled_function(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the function compiled for any number of rows.
+
+    All layers and models of the process share the result. torch recompiles it for each new
+    combination of widths, precision and mode, so its limit on recompilation is raised.
+    """
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+    return torch.compile(function, dynamic=True)

@@ -1,11 +1,12 @@
 """Predictions of the bag-of-words baseline: logistic regression for labels, ridge regression for numbers.
 
 The penalties are fixed: C = 10 of scikit-learn's `LogisticRegression`, and alpha = 1 of its `Ridge`.
-Of very large data the baseline sees a random part, which bounds its memory and its time.
+The baseline takes a random part of very large data, which bounds its memory and its time.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from albertine.tasks.baseline.features import FEATURE_CHUNK, TextFeatures
 from albertine.tasks.baseline.tfidf import count_words
 from albertine.tasks.examples import MultiLabelExample, TextExample, example_chunks
 
-_LOGISTIC_PENALTY = 0.1
-_RIDGE_PENALTY = 1.0
+E = TypeVar("E", bound=TextExample)
+
+_LOGISTIC_PENALTY = 0.1  # 1 / C
+_RIDGE_PENALTY = 1.0  # alpha
 _MAX_WORDS = 1 << 23  # of the training examples
 _MAX_LOGITS = 1 << 23  # of the training examples
-_MAX_WEIGHTS = 1 << 21
+_MAX_WEIGHTS = 1 << 21  # of all labels together
 
 
 def predict_labels(train: Sequence[TextExample], examples: Sequence[TextExample]) -> list[str]:
@@ -41,17 +44,15 @@ def predict_labels(train: Sequence[TextExample], examples: Sequence[TextExample]
 def predict_label_probabilities(
     train: Sequence[MultiLabelExample], examples: Sequence[MultiLabelExample]
 ) -> tuple[list[str], Floats]:
-    """Return the labels of train, and their probabilities by a logistic regression each, [examples, labels].
+    """Return the labels of train, and the probability of each label for each example, [examples, labels].
+
+    Each label has a logistic regression of its own.
 
     Args:
         train: the labeled examples to which they are fitted, at least one.
         examples: the examples to predict.
     """
-
-    def labels_of(example: TextExample) -> tuple[str, ...]:
-        return (example.labels or ()) if isinstance(example, MultiLabelExample) else ()
-
-    labels = sorted({label for example in train for label in labels_of(example)})
+    labels = sorted({label for example in train for label in example.labels or ()})
     if not labels:
         return [], np.zeros((len(examples), 0))
     sample = _bounded_sample(train, _MAX_LOGITS // len(labels))
@@ -59,8 +60,8 @@ def predict_label_probabilities(
     rows = features.rows(sample)
     weights = []
     for label in labels:
-        has_label = np.array([label in labels_of(example) for example in sample], np.int64)
-        if has_label.min() == has_label.max():  # only the bias
+        has_label = np.array([label in (example.labels or ()) for example in sample], np.int64)
+        if has_label.min() == has_label.max():  # nothing to fit: the last weight, the bias, decides
             weights.append(np.append(np.zeros(rows.width - 1), 1.0 if has_label[0] else -1.0))
         else:
             weights.append(fit_logistic_regression(rows, has_label, 2, _LOGISTIC_PENALTY)[1])
@@ -91,7 +92,7 @@ def _scores(features: TextFeatures, examples: Sequence[TextExample], weights: Fl
     return np.concatenate(scores)
 
 
-def _bounded_sample(examples: Sequence[TextExample], max_examples: int) -> Sequence[TextExample]:
+def _bounded_sample(examples: Sequence[E], max_examples: int) -> Sequence[E]:
     """Return the examples, or a random part of them if they are too many or have too many words."""
     if len(examples) <= max_examples and sum(example.length for example in examples) <= _MAX_WORDS:
         return examples

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8
 from albertine.storage.objects import display_path
@@ -85,7 +86,7 @@ def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str
             return None
         cells = line.split("\t")
         if len(cells) != _CONLLU_COLUMNS:
-            raise RowError(f"{len(cells)} columns, where CoNLL-U has {_CONLLU_COLUMNS}")
+            raise RowError(f"{counted(len(cells), 'column')}, where CoNLL-U has {_CONLLU_COLUMNS}")
         # Multi-word tokens (3-4), whose words follow on their own lines, and empty nodes (5.1) are skipped.
         return (cells[1], cells[3]) if cells[0].isdigit() else None
     if line.startswith("# ") and "=" in line:  # a comment above a sentence

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from albertine.display import display_text
+from albertine.display import counted, display_text
 from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8, RECODE
 from albertine.storage.objects import display_path
@@ -64,7 +64,7 @@ def rows_from_text(
             errors.handle(location, ROW_TOO_LONG)
         elif len(values) != len(header):
             expected = "first line" if is_numbered else "header"
-            errors.handle(location, f"{len(values)} cells, where the {expected} has {len(header)}")
+            errors.handle(location, f"{counted(len(values), 'cell')}, where the {expected} has {len(header)}")
         elif any(not is_valid_unicode(value) for value in values):
             errors.handle(location, NOT_UTF_8)
         else:

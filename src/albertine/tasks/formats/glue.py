@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine import progress
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import write_one_of_several_files
@@ -211,5 +212,5 @@ def write_submission(name: str, predictions: Iterator[tuple[TextExample, dict[st
         for example, prediction in predictions
     ]
     write_one_of_several_files(file, "index\tprediction\n" + "".join(lines))
-    progress.print_message(f"{display_path(file)}: {len(lines):,} predictions")
+    progress.print_message(f"{display_path(file)}: {counted(len(lines), 'prediction')}")
     return len(lines)

@@ -22,11 +22,18 @@ def plan(scene: Scene) -> None:
         )
         scene.people = [writer, scene.new_person(), scene.new_person()][: scene.randint(2, 3)]
         scene.things = []
-        _write_letter(scene, writer, recipient, scene.length * (index + 1) // letters)
+        _write_letter(
+            scene, writer, recipient, scene.length * (index + 1) // letters, names_kinship=index == 0
+        )
 
 
-def _write_letter(scene: Scene, writer: Person, recipient: Person, until: int) -> None:
-    """Add the events of one letter, until the log has `until` events."""
+def _write_letter(
+    scene: Scene, writer: Person, recipient: Person, until: int, *, names_kinship: bool
+) -> None:
+    """Add the events of one letter, until the log has `until` events.
+
+    With `names_kinship`, the letter may say how its writer and its recipient are related.
+    """
     kinship_by_gender = scene.choose_skewed(words.KIN)  # of the writer to the recipient
     companion = scene.people[1]
     trait, habit = scene.choose_skewed(words.TRAITS)
@@ -39,9 +46,8 @@ def _write_letter(scene: Scene, writer: Person, recipient: Person, until: int) -
         e.Works(companion, trade.name, place),
         e.FixtureAt(fixture, fixture.place),
     ]
-    if "letters" not in scene.used:  # only in the first letter
+    if names_kinship:
         facts.append(e.HasRelation(writer, kinship_by_gender[writer.gender], recipient))
-        scene.used.add("letters")
     for fact in scene.sample_skewed(facts, scene.randint(1, 2)):
         scene.add_event(fact)
     part_index = scene.randint(0, 2)
