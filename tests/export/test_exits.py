@@ -33,7 +33,12 @@ RULES = [
     ExitRule(patience=2, tolerance=0.05, depth=5),
     ExitRule(depth=2),
 ]
-PLANS: list[dict[str, Any]] = [{"norm_first": True, "rotary": True}, {"step_signal": True}, {"groups": 2}]
+PLANS: list[dict[str, Any]] = [
+    {"norm_first": True, "rotary": True},
+    {"step_signal": True},
+    {"groups": 2},
+    {"mark_matches": True},
+]
 
 
 def check_exits(model: Model, engine: ExportedEngine, rule: ExitRule) -> list[int]:

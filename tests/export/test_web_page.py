@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -89,7 +90,7 @@ INPUTS: dict[str, list[dict[str, Any]]] = {
 
 def make_source(folder: Path, checkpoint: Path, head: HeadSettings, card: TaskCard | None) -> Path:
     """Write an untrained model whose weights are so large that every step of depth affects the output."""
-    model = Model(MODEL, head, seed=3)
+    model = Model(replace(MODEL, mark_matches=head.kind == "span"), head, seed=3)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():

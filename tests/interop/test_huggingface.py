@@ -283,6 +283,11 @@ DEPTH_RULES = {
     "rotary": ModelSettings(layers=4, rotary=True),
     "rotary, norm first": ModelSettings(layers=4, rotary=True, norm_first=True, step_vectors=True),
     "norm first": ModelSettings(layers=4, norm_first=True),
+    "marked matches": ModelSettings(layers=4, mark_matches=True),
+    "marked matches, separate layers": ModelSettings(
+        layers=3, share="none", mark_matches=True, embedding_size=24, activation="gelu"
+    ),
+    "marked matches, rotary": ModelSettings(layers=4, mark_matches=True, rotary=True, norm_first=True),
     "norm first in groups": ModelSettings(layers=4, groups=2, inner_groups=2, norm_first=True),
     "norm first, separate layers": ModelSettings(
         layers=3, share="none", norm_first=True, embedding_size=24, activation="gelu"

@@ -28,6 +28,7 @@ VARIANTS = {
     "groups": replace(SMALL, groups=3),
     "inner groups": replace(SMALL, inner_groups=2),
     "without projection": replace(SMALL, embedding_size=24),
+    "marked matches": replace(SMALL, mark_matches=True),
 }
 HEADS = {
     **{kind: HeadSettings(kind=kind) for kind in ("pretrain", "mlm", "span")},

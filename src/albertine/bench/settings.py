@@ -71,8 +71,10 @@ class RaceSettings(Settings):
         """Raise `SettingError` for a model that transformers does not have."""
         super().check()
         if not self.model.is_published_architecture:
-            names = ("depth_rule", "step_signal", "norm_first", "rotary", "step_rank", "step_vectors")
-            name = next(name for name in names if getattr(self.model, name) != getattr(ModelSettings(), name))
+            own_settings = ("depth_rule", "step_signal", "norm_first", "rotary", "mark_matches")
+            own_settings += ("step_rank", "step_vectors")
+            default = ModelSettings()
+            name = next(name for name in own_settings if getattr(self.model, name) != getattr(default, name))
             problem = (
                 "transformers has no such network to race with; choose one such as albert-tiny or bert-base"
             )

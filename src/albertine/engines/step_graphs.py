@@ -24,6 +24,7 @@ from albertine.model.depth_plan import BlockIndices, depth_plan
 from albertine.model.encoder import ComputeOptions
 from albertine.model.heads import Head
 from albertine.model.learned_exit import ExitUnit
+from albertine.model.match_marks import matches_in_rows
 from albertine.model.model import Model
 from albertine.model.padded import attention_bias, visible_tokens
 
@@ -33,15 +34,27 @@ _EXAMPLE_SHAPE = (2, 8)
 
 
 class _Embed(nn.Module):
-    """Token ids, segments and positions, [rows, length], to states, [rows, length, hidden]."""
+    """Token ids, segments and positions, [rows, length], to states, [rows, length, hidden].
+
+    A model that marks matches also needs the mask, to find the tokens of the same sequence.
+    """
 
     def __init__(self, model: Model):
         super().__init__()
         self.embedding = model.encoder.embedding
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
+    def forward(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        position_ids: Tensor,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        is_match = None
+        if attention_mask is not None:
+            is_match = matches_in_rows(input_ids, token_type_ids, visible_tokens(attention_mask))
         states: Tensor = self.embedding(
-            input_ids, token_type_ids, position_ids, _OPTIONS.dtype, _OPTIONS.selected_kernels
+            input_ids, token_type_ids, position_ids, is_match, _OPTIONS.dtype, _OPTIONS.selected_kernels
         )
         return states
 
@@ -111,7 +124,9 @@ def step_onnx_graphs(model: Model) -> Iterator[tuple[str, ir.Model]]:
     tokens, mask, segments, positions = (torch.ones(_EXAMPLE_SHAPE, dtype=torch.long) for _ in range(4))
     of_rows = {0: _ROWS, 1: _LENGTH}
     inputs = {"input_ids": tokens, "token_type_ids": segments, "position_ids": positions}
-    yield EMBED, graph_of_module(_Embed(model), inputs, ["states"], [of_rows] * 3)
+    if settings.mark_matches:
+        inputs["attention_mask"] = mask
+    yield EMBED, graph_of_module(_Embed(model), inputs, ["states"], [of_rows] * len(inputs))
     block_names = [name for names in block_graphs(settings) for name in names]
     for name, block in dict(zip(block_names, depth_plan(settings), strict=True)).items():
         inputs = {"states": states, "attention_mask": mask, "position_ids": positions}

@@ -132,7 +132,8 @@ class _States:
         self._blocks = block_graphs(self._settings, depth)
         self._step = 0
         self._set_rows(strip)
-        inputs = {name: self.rows.inputs[name] for name in ("input_ids", "token_type_ids")}
+        names = ["input_ids", "token_type_ids", *(["attention_mask"] if self._settings.mark_matches else [])]
+        inputs = {name: self.rows.inputs[name] for name in names}
         self._states = _only_output(self._graphs[EMBED](inputs | {"position_ids": self._positions}))
 
     def _set_rows(self, strip: Strip) -> None:

@@ -29,7 +29,7 @@ also in `albertine.{function}` and `albertine serve`.
 
 | graph | input | output |
 |---|---|---|
-| `embed` | `input_ids`, `token_type_ids`, `position_ids` [rows, length] | `states` [rows, length, {width}] |
+| `embed` | {embed_inputs} [rows, length] | `states` [rows, length, {width}] |
 | a block | `states`, `attention_mask`, `position_ids`{step_input} | `next_states` |
 | a head | {head_inputs} | {head_outputs} |
 {stop}
@@ -65,7 +65,7 @@ mask, positions = np.array([encoded.attention_mask]), np.arange(len(encoded.ids)
 (states,) = run("embed", {{
     "input_ids": np.array([encoded.ids]),
     "token_type_ids": segments,
-    "position_ids": positions,
+    "position_ids": positions,{embed_mask}
 }})
 for step, (names, head) in enumerate(zip(blocks, heads)):
     for name in names:
@@ -114,6 +114,7 @@ def steps_readme(
         imports=imports,
         open_graphs=open_graphs.format(names=names),
         blocks=block_graphs(model),
+        embed_mask='\n    "attention_mask": mask,' if model.mark_matches else "",
         heads=head_graphs(model, head),
         step_value=' | {"step": np.array(step)}' if model.step_signal else "",
         texts='"A fine film.", "The film is bad."' if head.matching else '"A fine film."',
@@ -124,6 +125,8 @@ def steps_readme(
         **values,
         **{name: text.format(width=model.hidden_size) for name, text in of_head.items()},
         code=code,
+        embed_inputs="`input_ids`, `token_type_ids`, `position_ids`"
+        + (", `attention_mask`" if model.mark_matches else ""),
         width=model.hidden_size,
         step_input=", `step` []" if model.step_signal else "",
         stop=_STOP.format(width=model.hidden_size) if head.learned_exit else "",

@@ -89,6 +89,7 @@ def _plan(model: Model) -> dict[str, Any]:
         "blocks": [[f"{name}.onnx" for name in names] for names in blocks],
         "heads": heads + heads[-1:] * (deepest - settings.layers),
         "step_signal": settings.step_signal,
+        "marks_matches": settings.mark_matches,
         "compares_pairs": model.head_settings.matching,
     }
 

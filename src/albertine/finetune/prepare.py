@@ -33,6 +33,7 @@ from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 _ENCODING_CHUNK = 2048  # examples
+_MATCH = "encoder.embedding.match"  # parameter of a model that marks matches
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         _check_parts(train, settings)
     if settings.matching:
         _check_pairs(train, settings, model_settings)
+    if settings.mark_matches:
+        model_settings = _with_marks(model_settings)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     dev_data = _dev_data(task, settings)
     for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
@@ -109,6 +112,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         for name, examples in (("train", train), ("dev", dev))
     )
     _check_segments([*encoded_train, *encoded_dev], folder, model_settings)
+    if settings.mark_matches:
+        _check_has_second_texts(encoded_train, settings)
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
     data = FinetuneData(
         folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs, train
@@ -157,6 +162,23 @@ def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: Mod
     raise InputError(
         f"--matching: {settings.data} has only one text per example, so there is nothing to compare; leave "
         "out --matching, or give the column of the second text with --text-pair"
+    )
+
+
+def _with_marks(model: ModelSettings) -> ModelSettings:
+    """Return the settings of a model that marks the tokens of both texts."""
+    if model.segments < 2:
+        raise InputError("--mark-matches: the model has one segment, so that it cannot tell two texts apart")
+    return replace(model, mark_matches=True)
+
+
+def _check_has_second_texts(encoded: Sequence[EncodedExample], settings: FinetuneSettings) -> None:
+    """Raise `InputError` if no sequence has two texts, so that no token would be marked."""
+    if any(any(segments) for one in encoded for sample in one.samples for segments in sample.segments):
+        return
+    raise InputError(
+        f"--mark-matches: {settings.data} has only one text per example, so no token is in both; leave "
+        "--mark-matches out"
     )
 
 
@@ -274,9 +296,15 @@ def build_model(
     """
     loaded = None if random_weights else load_checkpoint(data.checkpoint, head, seed=seed)
     settings = data.model_settings if loaded is None else loaded.settings
-    settings = replace(settings, dropout=dropout, attention_dropout=dropout)
+    settings = replace(
+        settings,
+        dropout=dropout,
+        attention_dropout=dropout,
+        mark_matches=data.model_settings.mark_matches,
+    )
     model = Model(settings, head, seed=seed if loaded is None else None)
     if loaded is not None:  # dropout is fixed when a model is built, so a new model gets the loaded weights
-        model.load_state_dict(loaded.state_dict())
+        new = {} if model.encoder.embedding.match is None else {_MATCH: model.encoder.embedding.match}
+        model.load_state_dict({**new, **loaded.state_dict()})
     model.label_names = data.card.labels
     return model

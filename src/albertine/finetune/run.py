@@ -197,6 +197,8 @@ def build_trainer(
         model.exit_unit.start_at(train.exit_prior)
     if train.freeze_embeddings:
         model.encoder.embedding.requires_grad_(False)
+        if settings.mark_matches and model.encoder.embedding.match is not None:
+            model.encoder.embedding.match.requires_grad_(True)  # it is new
     micro_batch_tokens = training_micro_batch_tokens(train, data.model_settings, distributed.device)
     check_step = train.steps // 2 if train.steps >= _MIN_STEPS_TO_CHECK else train.steps + 1
     precision = choose_precision(train.precision, distributed.device)

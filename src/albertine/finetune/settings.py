@@ -133,6 +133,11 @@ class FinetuneSettings(DataSettings):
     matching: bool = setting(
         False, "For pairs of texts: compare the two token by token, beside reading [CLS]."
     )
+    mark_matches: bool = setting(
+        False,
+        "For two texts in a sequence, such as pairs or question and passage: add a vector to the embeddings "
+        "of the tokens that both have; it starts at zero.",
+    )
     exit_heads: Literal["shared", "own"] = setting(
         "shared", "With train.exits: one head for all steps of depth (shared), or one for each step (own)."
     )

@@ -7,6 +7,8 @@ The network is that of `transformers`, except that the encoder applies its layer
 `step_signal` tells the layer which step it computes. With `rotary`, positions turn queries and keys. With
 `norm_first`, the norms are those of the inputs of blocks, and of the last output. With `step_rank` or
 `step_vectors`, each step has low-rank differences from the shared matrices, or biases and norms of its own.
+With `mark_matches`, a vector is added to the tokens that also occur in the other text of a pair, which needs
+`input_ids`: there are no matches in `inputs_embeds`.
 This file needs only torch and `transformers`, and its outputs are those of Albertine. Train such a model
 with Albertine: here an equilibrium has the gradient of its last steps, and halting has no cost.
 """
@@ -32,6 +34,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.albert.modeling_albert import (
     AlbertAttention,
+    AlbertEmbeddings,
     AlbertLayer,
     AlbertTransformer,
     eager_attention_forward,
@@ -45,6 +48,33 @@ class AlbertineConfig(AlbertConfig):
     """The config of ALBERT, with the keys of Albertine's settings that `transformers` lacks."""
 
     model_type = "albertine"
+
+
+class _Embeddings(AlbertEmbeddings):
+    """Embeddings with a vector for tokens that also occur in the other segment."""
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.match = nn.Parameter(torch.zeros(config.embedding_size))
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+    ) -> Tensor:
+        """Return the embeddings, [batch, length, embedding]."""
+        if input_ids is not None:
+            inputs_embeds = self.word_embeddings(input_ids)
+            if token_type_ids is not None:
+                is_second = token_type_ids > 0
+                is_other = is_second.unsqueeze(2) != is_second.unsqueeze(1)
+                is_match = (is_other & (input_ids.unsqueeze(2) == input_ids.unsqueeze(1))).any(2)
+                inputs_embeds = inputs_embeds + is_match.unsqueeze(-1) * self.match
+        others: Any = {"token_type_ids": token_type_ids, "position_ids": position_ids}
+        output: Tensor = super().forward(inputs_embeds=inputs_embeds, **others)
+        return output
 
 
 class AlbertineEncoder(AlbertTransformer):
@@ -291,6 +321,8 @@ class _WithDepthRule:
         super().__init__(config, **kwargs)  # type: ignore[call-arg]
         owner: Any = getattr(self, "albert", self)
         owner.encoder = AlbertineEncoder(config)
+        if getattr(config, "mark_matches", False):
+            owner.embeddings = _Embeddings(config)
         if getattr(config, "rotary", False):
             owner.embeddings.position_embeddings = _NoPositions(owner.embeddings.word_embeddings)
 

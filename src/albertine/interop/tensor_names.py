@@ -76,6 +76,8 @@ def _embedding_mappings(model: ModelSettings, family: Family) -> Iterator[Parame
         yield ParameterMapping(
             f"{module}.{table}.weight", ((f"{transformers_module}.{transformers_table}.weight",),)
         )
+    if model.mark_matches:
+        yield ParameterMapping(f"{module}.match", ((f"{transformers_module}.match",),))
     yield from _weight_and_bias(f"{module}.norm", f"{transformers_module}.LayerNorm")
     if model.has_projection:
         yield from _weight_and_bias(f"{module}.projection", "albert.encoder.embedding_hidden_mapping_in")

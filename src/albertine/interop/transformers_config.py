@@ -64,6 +64,7 @@ _ALBERTINE_KEYS = (
     ("halting_cost", "halting_cost", 0.01),
     ("rotary", "rotary", False),
     ("norm_first", "norm_first", False),
+    ("mark_matches", "mark_matches", False),
     ("step_rank", "step_rank", 0),
     ("step_vectors", "step_vectors", False),
 )

@@ -26,6 +26,7 @@ from albertine.model.layers import (
     encoder_layer_at,
     gelu_approximation,
 )
+from albertine.model.match_marks import matches_in_strip
 from albertine.model.rotary import Rotation, rotate
 from albertine.model.step_differences import StepDifferences
 from albertine.model.strip import Strip
@@ -186,8 +187,11 @@ class Encoder(nn.Module):
         """Return the output of the embedding, with rows sorted by `layout`, [rows, hidden]."""
         options = self.compute_options
         self.embedding.check_ids(strip)
-        tokens, segments, positions = map(layout.sort, (strip.tokens, strip.segments, strip.positions))
-        hidden: Tensor = self.embedding(tokens, segments, positions, options.dtype, options.selected_kernels)
+        ids = map(layout.sort, (strip.tokens, strip.segments, strip.positions))
+        is_match = None
+        if self.settings.mark_matches:
+            is_match = layout.sort(matches_in_strip(strip, self.settings.vocab_size))
+        hidden: Tensor = self.embedding(*ids, is_match, options.dtype, options.selected_kernels)
         return hidden
 
     def apply_layers(

@@ -1,7 +1,8 @@
 """The layers of ALBERT: the embedding, and the attention and feed-forward blocks.
 
     embedding    norm(token + segment + position), width E, projected to width H; with rotary positions,
-                 which are of queries and keys, norm(token + segment)
+                 which are of queries and keys, norm(token + segment); with `mark_matches`, one vector is
+                 added to the tokens that also occur in the other text of a pair
     attention    hidden = norm(hidden + out(attention(qkv(hidden))))
     feed-forward hidden = norm(hidden + down(gelu(up(hidden))))
 
@@ -49,17 +50,35 @@ class Embedding(nn.Module):
         self.tokens = _embedding_table(settings.vocab_size, width)
         self.positions = None if settings.rotary else _embedding_table(settings.max_length, width)
         self.segments = _embedding_table(settings.segments, width)
+        self.match = nn.Parameter(torch.zeros(width)) if settings.mark_matches else None
         self.norm = nn.LayerNorm(width, eps=settings.norm_epsilon)
         self.projection = nn.Linear(width, settings.hidden_size) if settings.has_projection else None
         self.dropout, self.max_length = settings.dropout, settings.max_length
 
     def forward(
-        self, tokens: Tensor, segments: Tensor, positions: Tensor, dtype: torch.dtype, kernels: Kernels
+        self,
+        tokens: Tensor,
+        segments: Tensor,
+        positions: Tensor,
+        is_match: Tensor | None,
+        dtype: torch.dtype,
+        kernels: Kernels,
     ) -> Tensor:
-        """Return the embeddings, [..., hidden], of token ids, segments and positions, each [...]."""
+        """Return the embeddings, [..., hidden], of token ids, segments and positions, each [...].
+
+        Args:
+            tokens: token ids.
+            segments: segment of each token.
+            positions: position of each token.
+            is_match: whether each token is in both texts (see `match_marks`); None without `mark_matches`.
+            dtype: precision of the output.
+            kernels: implementations of the operations.
+        """
         embedded = self.tokens(tokens) + self.segments(segments)
         if self.positions is not None:
             embedded = embedded + self.positions(positions)
+        if self.match is not None and is_match is not None:
+            embedded = embedded + is_match.unsqueeze(-1) * self.match
         rate = self.dropout if self.training else 0.0
         embedded = kernels.dropout(self.norm(embedded), rate).to(dtype)
         if self.projection is None:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from albertine.model.attention import multi_head_attention
+from albertine.model.match_marks import matches_in_rows
 from albertine.model.model import Model
 
 
@@ -99,7 +100,10 @@ class PaddedModel(nn.Module):
             dropout=encoder.attention_dropout,
             attention_bias=attention_bias(is_visible, options.dtype),
         )
-        embedded = encoder.embedding(ids, segments, positions, options.dtype, options.selected_kernels)
+        is_match = matches_in_rows(ids, segments, is_visible) if encoder.settings.mark_matches else None
+        embedded = encoder.embedding(
+            ids, segments, positions, is_match, options.dtype, options.selected_kernels
+        )
         yield from encoder.apply_layers(embedded, encoder.with_positions(attend, positions), options)
 
 

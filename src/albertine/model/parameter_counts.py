@@ -55,7 +55,7 @@ def count_parameters(model: ModelSettings) -> ParameterCounts:
     return ParameterCounts(
         token_embedding=v * e,
         position_embedding=0 if model.rotary else model.max_length * e,
-        segment_embedding=model.segments * e,
+        segment_embedding=(model.segments + (1 if model.mark_matches else 0)) * e,
         projection=e * h + h if model.has_projection else 0,
         attention=model.attention_block_count * 4 * (h * h + h),
         ffn=model.ffn_block_count * (h * f + f + f * h + h),
@@ -105,6 +105,7 @@ def bert_of_same_shape(model: ModelSettings) -> ModelSettings:
         step_signal=False,
         rotary=False,
         norm_first=False,
+        mark_matches=False,
         step_rank=0,
         step_vectors=False,
     )

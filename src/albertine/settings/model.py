@@ -108,6 +108,11 @@ class ModelSettings(Settings):
         "Normalize the input of each block, and the output of the last layer, in place of the sum after each "
         "block.",
     )
+    mark_matches: bool = setting(
+        False,
+        "Add a vector to the embedding of each token that also occurs in the other text of a pair; needs two "
+        "segments.",
+    )
     step_rank: int = setting(
         0,
         "Rank of each layer's own difference from the shared matrices, 0 for none; needs share = all.",
@@ -129,6 +134,8 @@ class ModelSettings(Settings):
         if self.rotary and self.hidden_size // self.heads % 2:
             problem = "must give heads of an even width with rotary = true"
             raise SettingError("heads", self.heads, problem, ("rotary", "hidden_size"))
+        if self.mark_matches and self.segments < 2:
+            raise SettingError("mark_matches", True, "needs at least two segments", ("segments",))
         if self.share == "none" and self.groups != 1:
             problem = 'must be 1 if share = "none", since no layers share parameters'
             raise SettingError("groups", self.groups, problem, ("share",))
@@ -172,7 +179,8 @@ class ModelSettings(Settings):
     def is_published_architecture(self) -> bool:
         """Whether `transformers` has the network; if not, a checkpoint brings its own modelling file."""
         is_fixed = self.depth_rule == "fixed" and not self.step_signal
-        return is_fixed and not (self.norm_first or self.rotary or self.has_step_differences)
+        has_own_layers = self.norm_first or self.rotary or self.has_step_differences
+        return is_fixed and not has_own_layers and not self.mark_matches
 
     @property
     def has_step_differences(self) -> bool:

@@ -19,6 +19,8 @@ _SETTINGS_WITHOUT_EFFECT = (
     "train.keep_checkpoints",
     "train.tracker",
 )
+# Newer than the stored runs: their default is what all runs without them have.
+_NEW_SETTINGS = {"model.mark_matches": False}
 
 
 def run_identity(settings: PretrainSettings, corpus_checksum: str, start: str | None) -> dict[str, Any]:
@@ -36,6 +38,10 @@ def run_identity(settings: PretrainSettings, corpus_checksum: str, start: str | 
     for name in _SETTINGS_WITHOUT_EFFECT:
         table, _, key = name.rpartition(".")
         tables.get(table or key, {}).pop(key if table else "", None)
+    for name, default in _NEW_SETTINGS.items():
+        table, _, key = name.rpartition(".")
+        if tables[table][key] == default:
+            del tables[table][key]
     if start is not None:
         tables["init_from"] = {"": start}
     return {"version": RESULTS_VERSION, "corpus": corpus_checksum, "settings": tables}

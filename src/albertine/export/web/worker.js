@@ -94,6 +94,7 @@ async function compute({ run, sequences }) {
   for (const { ids, segments } of sequences) {
     if (currentRun !== run) return;
     const inputs = { input_ids: integers(ids), token_type_ids: integers(segments), position_ids: integers(ids.keys()) };
+    if (page.marks_matches) inputs.attention_mask = integers(ids.map(() => 1));
     states.push((await graphs["embed.onnx"].run(inputs)).states);
   }
   for (let step = 0; step < page.blocks.length; step++) {

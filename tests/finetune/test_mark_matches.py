@@ -1,0 +1,135 @@
+"""Tests of fine-tuning with --mark-matches, through the command line: from training to predictions."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+import torch
+from tests.finetune.test_matching import pairs
+from tests.task_fixtures import MODEL, finetune_words, write_jsonl
+
+import albertine
+from albertine.cli import app
+from albertine.command import run_command
+from albertine.interop.huggingface import load_folder, save_folder
+from albertine.model.model import Model
+from albertine.settings import HeadSettings
+from albertine.text.tokenizer import load_tokenizer
+
+_OPTIONS = {
+    "task": "classify",
+    "text-pair": "other",
+    "dropout": "0",
+    "train.precision": "fp32",
+    "train.steps": "60",
+    "train.lr": "5e-3",
+    "train.warmup": "6",
+    "train.batch-size": "16",
+    "train.optimizer": "adamw",
+    "train.evaluate-every": "60",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pairs of texts that have a word in common, or not."""
+    folder = tmp_path_factory.mktemp("pairs")
+    write_jsonl(folder / "train.jsonl", pairs(1, 400))
+    write_jsonl(folder / "dev.jsonl", pairs(2, 100))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def start(checkpoint: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an untrained checkpoint."""
+    folder = tmp_path_factory.mktemp("start") / "start"
+    settings = replace(MODEL, embedding_size=32, hidden_size=32)
+    save_folder(
+        Model(settings, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer)
+    )
+    return folder
+
+
+def arguments(
+    start: Path, data: Path, out: Path, changes: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    return [*finetune_words(start, data, out, _OPTIONS | dict(changes)), "--mark-matches"]
+
+
+@pytest.fixture(scope="module")
+def run(start: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "marked"
+    assert run_command(app, arguments(start, data, folder)) == 0
+    return folder
+
+
+def accuracy(folder: Path) -> float:
+    return float(json.loads((folder / "results.json").read_text())["median"]["accuracy"])
+
+
+def match_vector(folder: Path) -> torch.Tensor:
+    match = load_folder(folder).encoder.embedding.match
+    assert match is not None
+    return match.detach()
+
+
+def test_common_words_are_learned_at_once(run: Path, start: Path, data: Path, tmp_path: Path) -> None:
+    assert accuracy(run) > 0.95
+    assert match_vector(run).abs().max() > 0.01
+    unmarked = arguments(start, data, tmp_path / "unmarked")[:-1]
+    run_command(app, unmarked)
+    assert accuracy(tmp_path / "unmarked") < 0.8
+
+
+def test_the_saved_model_evaluates_and_predicts_as_in_training(
+    run: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert json.loads((run / "config.json").read_text())["mark_matches"]
+    dev, out = str(data / "dev.jsonl"), tmp_path / "answers.jsonl"
+    capsys.readouterr()
+    assert run_command(app, ["evaluate", str(run), "--data", dev, "--json", "--device", "cpu"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["metrics"]["accuracy"] == pytest.approx(accuracy(run), abs=1e-6)
+    assert run_command(app, ["predict", str(run), "--data", dev, "--out", str(out), "--device", "cpu"]) == 0
+    predictions = [json.loads(line) for line in out.read_text().splitlines()]
+    pipeline = albertine.pipeline(run, device="cpu")
+    for row, prediction in zip(pairs(2, 100)[:20], predictions, strict=False):  # alone and in a batch
+        alone = pipeline(row["text"], row["other"])
+        assert alone["probabilities"] == pytest.approx(prediction["probabilities"], abs=1e-5)
+
+
+def test_another_task_starts_with_the_trained_vector(run: Path, data: Path, tmp_path: Path) -> None:
+    """A run that starts from it keeps marking, whether or not the option is given again."""
+    words = arguments(
+        run, data, tmp_path / "next", {"train.steps": "1", "train.warmup": "0", "train.lr": "1e-9"}
+    )
+    run_command(app, words[:-1])
+    assert torch.allclose(match_vector(tmp_path / "next"), match_vector(run), atol=1e-6)
+
+
+def test_frozen_embeddings_still_learn_the_vector(start: Path, data: Path, tmp_path: Path) -> None:
+    words = arguments(start, data, tmp_path / "run", {"train.steps": "5", "train.warmup": "1"})
+    run_command(app, [*words, "--train.freeze-embeddings"])
+    assert match_vector(tmp_path / "run").abs().max() > 0
+    tables = [load_folder(folder).encoder.embedding.tokens.weight for folder in (start, tmp_path / "run")]
+    assert torch.equal(*tables)
+
+
+def test_one_text_per_example_is_refused(
+    start: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, arguments(start, data, tmp_path / "out", {"text-pair": ""})) == 2
+    assert "has only one text per example, so no token is in both; leave" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_of_one_segment_is_refused(
+    tokenizer: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, folder = replace(MODEL, segments=1), tmp_path / "start"
+    save_folder(Model(settings, HeadSettings("mlm"), seed=1), folder, tokenizer=load_tokenizer(tokenizer))
+    assert run_command(app, arguments(folder, data, tmp_path / "out")) == 2
+    assert "--mark-matches: the model has one segment" in capsys.readouterr().err
