@@ -14,9 +14,12 @@ from tests.task_fixtures import MODEL, finetune_words, write_jsonl
 import albertine
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.finetune.prepare import with_marks
+from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.huggingface import load_folder, save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
+from albertine.tasks.registry import find_task
 from albertine.text.tokenizer import load_tokenizer
 
 _OPTIONS = {
@@ -133,3 +136,23 @@ def test_a_model_of_one_segment_is_refused(
     save_folder(Model(settings, HeadSettings("mlm"), seed=1), folder, tokenizer=load_tokenizer(tokenizer))
     assert run_command(app, arguments(folder, data, tmp_path / "out")) == 2
     assert "--mark-matches: the model has one segment" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "task", "option", "expected"),
+    [
+        ({"rotary": True}, "squad-1.1", None, True),
+        ({"rotary": True}, "squad-1.1", False, False),
+        ({"rotary": True}, "choice", None, False),
+        ({}, "squad-1.1", None, False),
+        ({}, "squad-1.1", True, True),
+        ({"mark_matches": True}, "classify", None, True),
+        ({"mark_matches": True}, "classify", False, True),
+    ],
+)
+def test_the_default_depends_on_task_and_model(
+    changes: dict[str, bool], task: str, option: bool | None, expected: bool
+) -> None:
+    """A model that `transformers` has stays one unless the user says otherwise."""
+    settings = FinetuneSettings(task=task, data="unused", mark_matches=option)
+    assert with_marks(replace(MODEL, **changes), settings, find_task(task)).mark_matches == expected

@@ -71,8 +71,10 @@ class RaceSettings(Settings):
         """Raise `SettingError` for a model that transformers does not have."""
         super().check()
         if not self.model.is_published_architecture:
-            own_settings = ("depth_rule", "step_signal", "norm_first", "rotary", "mark_matches")
-            own_settings += ("step_rank", "step_vectors")
+            own_settings = (
+                *("depth_rule", "step_signal", "norm_first", "rotary", "mark_matches"),
+                *("step_rank", "step_vectors"),
+            )
             default = ModelSettings()
             name = next(name for name in own_settings if getattr(self.model, name) != getattr(default, name))
             problem = (

@@ -15,7 +15,7 @@ from albertine.train.settings import OptimizerName, PretrainTrainSettings
 from albertine.world.settings import WorldSettings
 
 # Raised when the steps, models or hyperparameters change, so that an older demo is not continued with others.
-PLAN_NUMBER = "4"
+PLAN_NUMBER = "5"
 BASE_MODEL = MODEL_PRESETS["demo"]
 # On the small vocabulary of the little world, more and narrower heads reach better scores.
 WORLD_HEADS = 8
@@ -42,6 +42,7 @@ class DemoTask:
         uses_world: whether the task is about the little world, not about the text.
         steps_factor: factor on the steps, for tasks with short ones.
         matching: whether the head compares the two texts of a pair.
+        mark_matches: whether a vector marks the words that question and passage have in common.
     """
 
     task: str
@@ -51,11 +52,12 @@ class DemoTask:
     uses_world: bool
     steps_factor: float = 1.0
     matching: bool = False
+    mark_matches: bool = False
 
 
 # Span extraction, multiple choice and sentence pairs; the slowest task starts first.
 DEMO_TASKS = {
-    "squad": DemoTask("squad-1.1", 24, 2e-3, "muon", uses_world=True),
+    "squad": DemoTask("squad-1.1", 24, 2e-3, "muon", uses_world=True, mark_matches=True),
     "cloze": DemoTask("choice", 8, 2e-3, "muon", uses_world=False),
     "mnli": DemoTask("mnli", 16, 1e-3, "muon", uses_world=True, steps_factor=1.5, matching=True),
 }
@@ -136,6 +138,7 @@ def finetune_settings(settings: DemoSettings, name: str, out: Path) -> FinetuneS
         data=str(out / "world" if demo_task.uses_world else cloze / "train.jsonl"),
         dev=None if demo_task.uses_world else str(cloze / "dev.jsonl"),
         matching=demo_task.matching,
+        mark_matches=demo_task.mark_matches,
         train=FinetuneTrainSettings(
             steps=steps,
             batch_size=demo_task.batch_size,

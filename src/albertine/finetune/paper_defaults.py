@@ -152,7 +152,7 @@ def with_task_defaults(
     Args:
         settings: the user's settings.
         task: name of the task.
-        model_settings: settings of the encoder.
+        model_settings: settings of the encoder, as `prepare_task` returns them.
         num_samples: number of training samples.
         max_length: maximum tokens of a sequence.
     """
@@ -182,6 +182,7 @@ def with_task_defaults(
         settings,
         dropout=defaults.dropout if settings.dropout is None else settings.dropout,
         classifier_dropout=classifier_dropout(settings),
+        mark_matches=model_settings.mark_matches,
         sequence=replace(settings.sequence, max_length=max_length),
         train=train_settings,
     )

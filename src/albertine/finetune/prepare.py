@@ -98,8 +98,7 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         _check_parts(train, settings)
     if settings.matching:
         _check_pairs(train, settings, model_settings)
-    if settings.mark_matches:
-        model_settings = _with_marks(model_settings)
+    model_settings = with_marks(model_settings, settings, task)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     dev_data = _dev_data(task, settings)
     for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
@@ -165,11 +164,15 @@ def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: Mod
     )
 
 
-def _with_marks(model: ModelSettings) -> ModelSettings:
-    """Return the settings of a model that marks the tokens of both texts."""
-    if model.segments < 2:
+def with_marks(model: ModelSettings, settings: FinetuneSettings, task: Task) -> ModelSettings:
+    """Return the settings of the model that a run trains, which may mark the tokens of both texts."""
+    if settings.mark_matches and model.segments < 2:
         raise InputError("--mark-matches: the model has one segment, so that it cannot tell two texts apart")
-    return replace(model, mark_matches=True)
+    marks = settings.mark_matches
+    if marks is None:  # a model that transformers has stays one
+        is_span = task.task_type.head_kind == "span"
+        marks = is_span and model.segments > 1 and not model.is_published_architecture
+    return replace(model, mark_matches=model.mark_matches or marks)
 
 
 def _check_has_second_texts(encoded: Sequence[EncodedExample], settings: FinetuneSettings) -> None:

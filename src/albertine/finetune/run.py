@@ -197,8 +197,8 @@ def build_trainer(
         model.exit_unit.start_at(train.exit_prior)
     if train.freeze_embeddings:
         model.encoder.embedding.requires_grad_(False)
-        if settings.mark_matches and model.encoder.embedding.match is not None:
-            model.encoder.embedding.match.requires_grad_(True)  # it is new
+        if model.encoder.embedding.match is not None:
+            model.encoder.embedding.match.requires_grad_(True)  # it is no table of tokens, and mostly new
     micro_batch_tokens = training_micro_batch_tokens(train, data.model_settings, distributed.device)
     check_step = train.steps // 2 if train.steps >= _MIN_STEPS_TO_CHECK else train.steps + 1
     precision = choose_precision(train.precision, distributed.device)
@@ -235,13 +235,14 @@ def _learning_rate_scales(model: Model, layer_decay: float) -> dict[str, float]:
 
     The factor falls by `layer_decay` from the head to each layer below it. A shared block counts as
     part of the last layer that uses it: in ALBERT both blocks have the rate of the last layer, and
-    only the embeddings have a much lower one.
+    only the embeddings have a much lower one, without the vector that marks matches.
     """
     if layer_decay == 1.0:
         return {}
     plan = depth_plan(model.settings)
     head_depth = len(plan) + 1
-    depth_by_prefix = {"encoder.embedding.": 0}
+    # The vector of matches is mostly as new as the head.
+    depth_by_prefix = {"encoder.embedding.match": head_depth, "encoder.embedding.": 0}
     for depth, blocks in enumerate(plan, start=1):
         depth_by_prefix[f"encoder.attention.{blocks.attention}."] = depth
         depth_by_prefix[f"encoder.ffn.{blocks.ffn}."] = depth

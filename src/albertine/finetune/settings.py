@@ -133,10 +133,11 @@ class FinetuneSettings(DataSettings):
     matching: bool = setting(
         False, "For pairs of texts: compare the two token by token, beside reading [CLS]."
     )
-    mark_matches: bool = setting(
-        False,
+    mark_matches: bool | None = setting(
+        None,
         "For two texts in a sequence, such as pairs or question and passage: add a vector to the embeddings "
-        "of the tokens that both have; it starts at zero.",
+        "of the tokens that both have. If not set, on for questions about a passage, for models that "
+        "`transformers` lacks anyway. A model that marks them keeps doing so.",
     )
     exit_heads: Literal["shared", "own"] = setting(
         "shared", "With train.exits: one head for all steps of depth (shared), or one for each step (own)."

@@ -218,7 +218,8 @@ def _settings(
         train |= {"batch_size": batch_size, "optimizer": default_optimizer(width)}
     else:
         train |= {"batch_size": task.batch_size, "lr": task.lr, "optimizer": task.optimizer}
-    values = {"task": name, **examples.training, "train": train}
+    # Arms are fine-tuned in the same way, unless their plans differ.
+    values = {"task": name, **examples.training, "mark_matches": False, "train": train}
     sources = SettingsSource(values, source), SettingsSource(changes, source)
     settings = build_settings(FinetuneSettings, *sources)
     lr = rate * (settings.train.lr or _usual_rate(name, width, settings.train))
