@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 import torch
@@ -151,7 +152,7 @@ def test_a_model_of_one_segment_is_refused(
     ],
 )
 def test_the_default_depends_on_task_and_model(
-    changes: dict[str, bool], task: str, option: bool | None, expected: bool
+    changes: dict[str, Any], task: str, option: bool | None, expected: bool
 ) -> None:
     """A model that `transformers` has stays one unless the user says otherwise."""
     settings = FinetuneSettings(task=task, data="unused", mark_matches=option)

@@ -17,7 +17,7 @@ from albertine.train.settings import OptimizerName
 
 # Cards of different recipes cannot be compared. So a change of any value in this file raises the version, and
 # a folder with an older card is refused.
-RECIPE_VERSION = 2
+RECIPE_VERSION = 3
 MAX_TRAIN_EXAMPLES, MAX_DEV_EXAMPLES = 8_000, 4_000
 # Of the 1,000 pairs that BLiMP has; those of all paradigms together give an interval of about one point.
 PAIRS_PER_PARADIGM = 100
@@ -50,6 +50,7 @@ class TaskRecipe:
         batch_size: examples per step.
         max_length: maximum tokens of a sequence.
         is_pair: whether an example has two texts, which the head then compares.
+        marks_matches: whether the tokens that question and passage have in common are marked.
     """
 
     task: str
@@ -60,6 +61,7 @@ class TaskRecipe:
     batch_size: int = 32
     max_length: int = 128
     is_pair: bool = False
+    marks_matches: bool = False
 
     @property
     def metric_title(self) -> str:
@@ -89,6 +91,7 @@ TASK_RECIPES = {
             epochs=4,
             batch_size=16,
             max_length=384,
+            marks_matches=True,
         ),
         TaskRecipe("qqp", "QQP", "accuracy", "Do two questions ask the same?", is_pair=True),
         TaskRecipe("sst-2", "SST-2", "accuracy", "Is a review positive or negative?"),
@@ -132,6 +135,7 @@ def finetune_settings(
         dev=str(data / "dev.jsonl"),
         text_pair="text_pair" if recipe.is_pair else None,
         matching=compares_texts(recipe, model),
+        mark_matches=recipe.marks_matches and model.segments > 1,
         device=device,
         dropout=_DROPOUT,
         classifier_dropout=_CLASSIFIER_DROPOUT,
@@ -166,6 +170,7 @@ def recipe_json(model: ModelSettings) -> dict[str, Any]:
                 "batch_size": recipe.batch_size,
                 "max_length": min(recipe.max_length, model.max_length),
                 "matching": compares_texts(recipe, model),
+                "mark_matches": recipe.marks_matches and model.segments > 1,
             }
             for recipe in TASK_RECIPES.values()
         },
