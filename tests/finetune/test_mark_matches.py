@@ -13,6 +13,7 @@ from tests.finetune.test_matching import pairs
 from tests.task_fixtures import MODEL, finetune_words, write_jsonl
 
 import albertine
+from albertine.checksums import json_checksum
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.finetune.prepare import with_marks
@@ -22,6 +23,7 @@ from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.tasks.registry import find_task
 from albertine.text.tokenizer import load_tokenizer
+from albertine.train.checkpoints import SETTINGS_KEY, STATE_FILE
 
 _OPTIONS = {
     "task": "classify",
@@ -139,6 +141,47 @@ def test_a_model_of_one_segment_is_refused(
     assert "--mark-matches: the model has one segment" in capsys.readouterr().err
 
 
+def remove_from_checkpoints(run: Path, line: str) -> None:
+    """Remove a setting from all checkpoints, as if an earlier version had written them."""
+    for file in run.glob(f"checkpoints/step-*/{STATE_FILE}"):
+        state = json.loads(file.read_text())["state"]
+        assert line in state[SETTINGS_KEY]
+        state[SETTINGS_KEY] = state[SETTINGS_KEY].replace(line, "")
+        file.write_text(json.dumps({"sha256": json_checksum(state), "state": state}))
+
+
+def test_runs_of_earlier_versions_resume(
+    start: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = arguments(start, data, tmp_path / "run", {"train.steps": "4", "train.warmup": "1"})[:-1]
+    status = run_command(app, words)
+    assert status != 2
+    remove_from_checkpoints(tmp_path / "run", "mark_matches = false\n")
+    assert run_command(app, words) == status
+    capsys.readouterr()
+    assert run_command(app, [*words, "--mark-matches"]) == 2
+    assert "a run with mark_matches = false, not true" in capsys.readouterr().err
+
+
+def test_single_texts_are_no_error_for_a_model_that_marks(run: Path, data: Path, tmp_path: Path) -> None:
+    """The settings of such a run say that its model marks matches; they repeat the run."""
+    words = arguments(run, data, tmp_path / "one", {"text-pair": "", "train.steps": "2", "train.warmup": "1"})
+    run_command(app, words[:-1])
+    assert "mark_matches = true" in (tmp_path / "one" / "settings.toml").read_text()
+    again = ["finetune", "--config", str(tmp_path / "one" / "settings.toml")]
+    run_command(app, [*again, "--out", str(tmp_path / "again")])
+    assert (tmp_path / "again" / "results.json").exists()
+
+
+def test_marking_cannot_be_switched_off(
+    run: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = arguments(run, data, tmp_path / "run", {"train.steps": "1", "train.warmup": "0"})
+    run_command(app, [*words[:-1], "--no-mark-matches"])
+    message = "--no-mark-matches has no effect: the model to start from marks matches\n"
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("changes", "task", "option", "expected"),
     [
@@ -152,8 +195,14 @@ def test_a_model_of_one_segment_is_refused(
     ],
 )
 def test_the_default_depends_on_task_and_model(
-    changes: dict[str, Any], task: str, option: bool | None, expected: bool
+    changes: dict[str, Any],
+    task: str,
+    option: bool | None,
+    expected: bool,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A model that `transformers` has stays one unless the user says otherwise."""
     settings = FinetuneSettings(task=task, data="unused", mark_matches=option)
     assert with_marks(replace(MODEL, **changes), settings, find_task(task)).mark_matches == expected
+    is_plain_span = not changes and task == "squad-1.1" and option is None
+    assert ("--mark-matches would mark" in capsys.readouterr().err) == is_plain_span

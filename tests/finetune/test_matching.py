@@ -99,7 +99,9 @@ def test_without_it_the_run_says_what_would_help(
     run_command(app, finetune_arguments(checkpoint, data, tmp_path / "published"))
     assert not (tmp_path / "published" / "matching.safetensors").exists()
     assert accuracy(tmp_path / "published") < 0.9  # [CLS] learns it more slowly
-    assert "compare the two texts token by token (--matching)" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "mark the tokens that both texts have (--mark-matches)" in output
+    assert "compare the two texts token by token (--matching)" in output
 
 
 def test_the_saved_model_evaluates_and_predicts_as_in_training(

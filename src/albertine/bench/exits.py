@@ -34,7 +34,7 @@ from albertine.model.heads import ClassificationHead
 from albertine.model.model import Model
 from albertine.model.strip_states import check_can_exit
 from albertine.paired_statistics import PairedDifference, half_width, paired_difference
-from albertine.settings import build_settings, read_settings_file, settings_to_toml
+from albertine.settings import SettingsSource, build_settings, read_settings_file, settings_to_toml
 from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.stored_results import StoredResults
@@ -155,7 +155,8 @@ def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:
     file = out / _SETTINGS_FILE
     if not file.exists() and not is_unused(out):
         raise InputError(f"{out}: exists and is not a benchmark; give another --out or remove it")
-    if file.exists() and build_settings(ExitBenchSettings, read_settings_file(file)) != settings:
+    earlier = SettingsSource(settings.earlier_values)
+    if file.exists() and build_settings(ExitBenchSettings, earlier, read_settings_file(file)) != settings:
         raise InputError(f"{out}: a benchmark with other settings ({file}); use the same, or another --out")
     out.mkdir(parents=True, exist_ok=True)
     with atomic_file(file) as new_file:

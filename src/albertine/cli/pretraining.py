@@ -82,7 +82,7 @@ def _refuse_unused_starts(overrides: Mapping[str, Any], settings: PretrainSettin
             continue
         if settings.init_from is not None:
             raise InputError(
-                f"{option}: a run with --init-from starts with the weights of that; leave it out"
+                f"{option}: has no effect with --init-from, whose weights the run takes; leave it out"
             )
         if name == "local_start" and settings.model.rotary:
             raise InputError(

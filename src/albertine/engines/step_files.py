@@ -1,6 +1,7 @@
 """The files of a model that was exported in parts: the embedding, each distinct block, and the head.
 
-FOLDER/embed.onnx    input_ids, token_type_ids, position_ids [rows, length] to states [rows, length, hidden]
+FOLDER/embed.onnx    input_ids, token_type_ids, position_ids [rows, length] to states [rows, length, hidden];
+                     of a model that marks matches, also attention_mask
 FOLDER/block.onnx    states and attention_mask to states; one file for each distinct block, block-2.onnx, ...
 FOLDER/head.onnx     states to logits; with exit heads, one file for each step, head-2.onnx, ...; a head that
                      compares the texts of a pair also reads attention_mask and token_type_ids

@@ -74,6 +74,8 @@ def baseline_advice(
 def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettings) -> Iterator[str]:
     """Yield what would improve a model, from the facts of its run."""
     has_pairs = any(isinstance(one, TextExample) and len(one.texts) > 1 for one in data.train_examples)
+    if has_pairs and not data.model_settings.mark_matches:
+        yield "mark the tokens that both texts have (--mark-matches)"
     if has_pairs and not settings.matching:
         yield "compare the two texts token by token (--matching)"
     if settings.random_weights:

@@ -33,6 +33,7 @@ from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 _ENCODING_CHUNK = 2048  # examples
+_SMALL_WIDTH = 768  # narrower than the models of the paper
 _MATCH = "encoder.embedding.match"  # parameter of a model that marks matches
 
 
@@ -98,6 +99,7 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         _check_parts(train, settings)
     if settings.matching:
         _check_pairs(train, settings, model_settings)
+    start_settings = model_settings
     model_settings = with_marks(model_settings, settings, task)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     dev_data = _dev_data(task, settings)
@@ -111,7 +113,7 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         for name, examples in (("train", train), ("dev", dev))
     )
     _check_segments([*encoded_train, *encoded_dev], folder, model_settings)
-    if settings.mark_matches:
+    if settings.mark_matches and not start_settings.mark_matches:
         _check_has_second_texts(encoded_train, settings)
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
     data = FinetuneData(
@@ -167,12 +169,20 @@ def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: Mod
 def with_marks(model: ModelSettings, settings: FinetuneSettings, task: Task) -> ModelSettings:
     """Return the settings of the model that a run trains, which may mark the tokens of both texts."""
     if settings.mark_matches and model.segments < 2:
-        raise InputError("--mark-matches: the model has one segment, so that it cannot tell two texts apart")
+        raise InputError(
+            "--mark-matches: the model has one segment, so that it cannot tell two texts apart; leave it out"
+        )
+    if model.mark_matches and settings.mark_matches is False:
+        progress.print_message("--no-mark-matches has no effect: the model to start from marks matches")
     marks = settings.mark_matches
-    if marks is None:  # a model that transformers has stays one
-        is_span = task.task_type.head_kind == "span"
-        marks = is_span and model.segments > 1 and not model.is_published_architecture
-    return replace(model, mark_matches=model.mark_matches or marks)
+    if marks is None and task.task_type.head_kind == "span" and model.segments > 1:
+        marks = not model.is_published_architecture  # a model that transformers has stays one
+        if not marks and model.hidden_size < _SMALL_WIDTH:
+            progress.print_message(
+                "--mark-matches would mark the tokens that question and passage have in common, which helps "
+                "a small model; it is off because transformers opens this model without a modelling file"
+            )
+    return replace(model, mark_matches=model.mark_matches or bool(marks))
 
 
 def _check_has_second_texts(encoded: Sequence[EncodedExample], settings: FinetuneSettings) -> None:

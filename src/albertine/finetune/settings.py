@@ -1,8 +1,10 @@
 """Settings of fine-tuning and of sweeps over its hyperparameters."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
 
 from albertine.settings import DeviceName, SettingError, Settings, setting
 from albertine.tasks.settings import DataSettings, SequenceSettings
@@ -105,6 +107,8 @@ class FinetuneTrainSettings(TrainerSettings):
 class FinetuneSettings(DataSettings):
     """One fine-tuning run, or several with different seeds."""
 
+    earlier_values: ClassVar[Mapping[str, Any]] = MappingProxyType({"mark_matches": False})
+
     dev: str | None = setting(
         None, "Data to evaluate on; if not set, the task's own dev, or a part held out of --data."
     )
@@ -136,8 +140,8 @@ class FinetuneSettings(DataSettings):
     mark_matches: bool | None = setting(
         None,
         "For two texts in a sequence, such as pairs or question and passage: add a vector to the embeddings "
-        "of the tokens that both have. If not set, on for questions about a passage, for models that "
-        "`transformers` lacks anyway. A model that marks them keeps doing so.",
+        "of the tokens that both have. By default on for questions about a passage, if the model needs a "
+        "modelling file in transformers anyway. A model that has the vector keeps it.",
     )
     exit_heads: Literal["shared", "own"] = setting(
         "shared", "With train.exits: one head for all steps of depth (shared), or one for each step (own)."

@@ -71,6 +71,7 @@ class _Embeddings(AlbertEmbeddings):
                 is_second = token_type_ids > 0
                 is_other = is_second.unsqueeze(2) != is_second.unsqueeze(1)
                 is_match = (is_other & (input_ids.unsqueeze(2) == input_ids.unsqueeze(1))).any(2)
+                is_match &= input_ids != self.word_embeddings.padding_idx
                 inputs_embeds = inputs_embeds + is_match.unsqueeze(-1) * self.match
         others: Any = {"token_type_ids": token_type_ids, "position_ids": position_ids}
         output: Tensor = super().forward(inputs_embeds=inputs_embeds, **others)
@@ -322,7 +323,10 @@ class _WithDepthRule:
         owner: Any = getattr(self, "albert", self)
         owner.encoder = AlbertineEncoder(config)
         if getattr(config, "mark_matches", False):
-            owner.embeddings = _Embeddings(config)
+            marked = _Embeddings(config)
+            for name, table in owner.embeddings.named_children():  # initialized, and tied to the decoder
+                setattr(marked, name, table)
+            owner.embeddings = marked
         if getattr(config, "rotary", False):
             owner.embeddings.position_embeddings = _NoPositions(owner.embeddings.word_embeddings)
 

@@ -16,7 +16,10 @@ def matches_in_strip(strip: Strip, vocab_size: int) -> Tensor:
     sequence_ids = (strip.positions == 0).cumsum(0)
     # The key of the same token in the other segment of the sequence differs in the lowest bit.
     keys = 2 * (sequence_ids * vocab_size + strip.tokens) + (strip.segments > 0)
-    return torch.isin(keys ^ 1, keys)
+    # Not torch.isin, which waits for a GPU to count the distinct keys.
+    sorted_keys = keys.sort().values
+    places = torch.searchsorted(sorted_keys, keys ^ 1).clamp(max=len(keys) - 1)
+    return sorted_keys[places] == keys ^ 1
 
 
 def matches_in_rows(ids: Tensor, segments: Tensor, is_visible: Tensor) -> Tensor:

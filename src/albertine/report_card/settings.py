@@ -27,4 +27,4 @@ class ReportCardSettings(Settings):
     def check(self) -> None:
         """Raise `SettingError` if there are seeds and no data of tasks to fine-tune on."""
         if self.data is None and self.seeds > 1:
-            raise SettingError("seeds", self.seeds, "needs data, whose tasks have the runs", ("data",))
+            raise SettingError("seeds", self.seeds, "needs data: only tasks take several seeds", ("data",))

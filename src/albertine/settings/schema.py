@@ -9,10 +9,11 @@ from a TOML file, the command line or Python. So every `Settings` object is vali
 import dataclasses
 import math
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from albertine.display import display_value
@@ -64,8 +65,12 @@ class Settings:
     """Base class of all settings; subclasses are frozen dataclasses.
 
     A path may be given as text; it is stored as a `Path`.
+
+    Attributes:
+        earlier_values: what runs of earlier versions had, for settings that their files lack.
     """
 
+    earlier_values: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     _recorded_keys: ClassVar[frozenset[str] | None] = None
 
     def __post_init__(self) -> None:

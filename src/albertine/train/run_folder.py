@@ -227,7 +227,8 @@ def _check_same_settings(run: Path, settings: Settings, changeable: frozenset[st
             return
         source = read_settings_file(run / SETTINGS_FILE)  # that of an older checkpoint
     _check_command(run, source, type(settings))
-    for key, was, now in _setting_differences(build_settings(type(settings), source), settings, ""):
+    before = build_settings(type(settings), SettingsSource(settings.earlier_values), source)
+    for key, was, now in _setting_differences(before, settings, ""):
         if key in changeable:
             progress.print_message(
                 f"{run / SETTINGS_FILE}: resuming with {key} = {display_value(now)}, not {display_value(was)}"
