@@ -265,7 +265,7 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         (["pretrain", "--out", "o", "--local-start"], "--local-start: needs position embeddings"),
         (
             ["pretrain", "--out", "o", "--unigram-start", "--init-from", "run"],
-            "--unigram-start: a run with --init-from starts with",
+            "--unigram-start: has no effect with --init-from, whose",
         ),
         (["pretrain", "--plot", "run", "--resume"], "--plot: draws the curve of a run and stops; leave out"),
         (
@@ -285,7 +285,7 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
             ["corpus", "show", "c", "--objective.text-fraction", "0.5", "--split", "dev"],
             "--objective.text-fraction 0.5: is for split = train; leave it out",
         ),
-        (["report-card", "run", "--out", "o", "--seeds", "3"], "--seeds 3: needs data, whose tasks have"),
+        (["report-card", "run", "--out", "o", "--seeds", "3"], "--seeds 3: needs data: only tasks take"),
         (
             ["bench", "exits", "run", "--out", "o", "--exit-heads", "own"],
             "--exit-heads own: must be shared; the benchmark compares",

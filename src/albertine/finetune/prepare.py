@@ -175,7 +175,7 @@ def with_marks(model: ModelSettings, settings: FinetuneSettings, task: Task) -> 
     if model.mark_matches and settings.mark_matches is False:
         progress.print_message("--no-mark-matches has no effect: the model to start from marks matches")
     marks = settings.mark_matches
-    if marks is None and task.task_type.head_kind == "span" and model.segments > 1:
+    if marks is None and task.task_type.finds_in_passage and model.segments > 1:
         marks = not model.is_published_architecture  # a model that transformers has stays one
         if not marks and model.hidden_size < _SMALL_WIDTH:
             progress.print_message(

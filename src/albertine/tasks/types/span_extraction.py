@@ -80,6 +80,7 @@ class SpanExtraction(TaskType):
     name = "span"
     title = "span extraction"
     head_kind = "span"
+    finds_in_passage = True
     primary_metrics = ("exact", "f1")
     scores_per_token = True
     similar_task = "squad-1.1"

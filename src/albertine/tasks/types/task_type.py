@@ -58,6 +58,7 @@ class TaskType(ABC):
         predicts_numbers: whether a prediction is a number, which has no probability.
         scores_per_token: whether each token has scores; members of an ensemble then need the same tokenizer.
         has_parts: whether samples have parts, which the co-matching head reads.
+        finds_in_passage: whether the answer is a part of a passage, mostly near words of the question.
         similar_task: task of the paper's Table 14 whose hyperparameters are the defaults.
         table_columns: keys of a prediction that become columns of CSV and TSV files.
         list_separator: separator of the texts of a list in such a column.
@@ -81,6 +82,7 @@ class TaskType(ABC):
     predicts_numbers: ClassVar[bool] = False
     scores_per_token: ClassVar[bool] = False
     has_parts: ClassVar[bool] = False
+    finds_in_passage: ClassVar[bool] = False
     similar_task: ClassVar[str]
     table_columns: ClassVar[tuple[str, ...]]
     list_separator: ClassVar[str] = " "
