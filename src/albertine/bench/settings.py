@@ -17,6 +17,16 @@ from albertine.settings import (
 from albertine.settings.engine import ENGINE_HELP, EngineName
 from albertine.text.settings import ReadingSettings
 
+# Those of models that transformers lacks.
+_OWN_SETTINGS = (
+    "depth_rule",
+    "step_signal",
+    "norm_first",
+    "rotary",
+    "mark_matches",
+    "step_rank",
+    "step_vectors",
+)
 # Tokens of the longest rows that are measured.
 EXPORT_ROW_TOKENS, GPU_ROW_TOKENS = 128, 512
 
@@ -71,12 +81,8 @@ class RaceSettings(Settings):
         """Raise `SettingError` for a model that transformers does not have."""
         super().check()
         if not self.model.is_published_architecture:
-            own_settings = (
-                *("depth_rule", "step_signal", "norm_first", "rotary", "mark_matches"),
-                *("step_rank", "step_vectors"),
-            )
             default = ModelSettings()
-            name = next(name for name in own_settings if getattr(self.model, name) != getattr(default, name))
+            name = next(name for name in _OWN_SETTINGS if getattr(self.model, name) != getattr(default, name))
             problem = (
                 "transformers has no such network to race with; choose one such as albert-tiny or bert-base"
             )

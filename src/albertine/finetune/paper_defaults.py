@@ -32,7 +32,7 @@ S = TypeVar("S", bound=FinetuneSettings)
 _MIN_STEPS, _MIN_BATCH_SIZE = 800, 16
 _MIN_EXAMPLES_SEEN = _MIN_STEPS * 32  # as for MRPC and RTE
 _MAX_EPOCHS = 2000 * 16 / 635  # as for WNLI
-_PAPER_MIN_WIDTH = 768
+PAPER_MIN_WIDTH = 768
 _MAX_LEARNING_RATE = 5e-4
 _MUON_RATE, _MUON_BATCH_SIZE = 2e-3, 32
 _EXCESSIVE_RATE = 10  # times the default
@@ -104,10 +104,10 @@ def scaled_learning_rate(
     defaults: TaskDefaults, width: int, batch_size: int, optimizer: OptimizerName
 ) -> float:
     """Return the learning rate for a model's width, a batch size and an optimizer."""
-    if optimizer == "muon" and width < _PAPER_MIN_WIDTH:
+    if optimizer == "muon" and width < PAPER_MIN_WIDTH:
         rate = _MUON_RATE * math.sqrt(min(1.0, batch_size / _MUON_BATCH_SIZE))
     else:
-        width_factor = max(1.0, _PAPER_MIN_WIDTH / width) ** 2
+        width_factor = max(1.0, PAPER_MIN_WIDTH / width) ** 2
         batch_factor = math.sqrt(min(1.0, batch_size / defaults.batch_size))
         rate = min(defaults.lr * batch_factor * width_factor, _MAX_LEARNING_RATE)
     return float(f"{rate:.3g}")
@@ -115,7 +115,7 @@ def scaled_learning_rate(
 
 def default_optimizer(width: int) -> OptimizerName:
     """Return the optimizer for a model's width."""
-    return "bert-adam" if width >= _PAPER_MIN_WIDTH else "muon"
+    return "bert-adam" if width >= PAPER_MIN_WIDTH else "muon"
 
 
 def classifier_dropout(settings: FinetuneSettings) -> float:
@@ -138,7 +138,7 @@ def learning_rate_warning(settings: FinetuneSettings, task: str, model_settings:
     defaults = task_defaults(task, albert_v2=settings.albert_v2)
     usual = scaled_learning_rate(defaults, model_settings.hidden_size, batch_size, optimizer)
     # For Muon and the widths of the paper, no rate is known: the paper's are for Adam's updates.
-    is_unknown = optimizer == "muon" and model_settings.hidden_size >= _PAPER_MIN_WIDTH
+    is_unknown = optimizer == "muon" and model_settings.hidden_size >= PAPER_MIN_WIDTH
     if is_unknown or lr < _EXCESSIVE_RATE * usual:
         return None
     return f"the learning rate {lr:g} is {lr / usual:,.0f} times the usual {usual:g}; lower --train.lr"
@@ -166,7 +166,7 @@ def with_task_defaults(
         min(steps, round(steps * defaults.warmup / defaults.steps)) if train.warmup is None else train.warmup
     )
     width = model_settings.hidden_size
-    has_paper_width = width >= _PAPER_MIN_WIDTH
+    has_paper_width = width >= PAPER_MIN_WIDTH
     optimizer = train.optimizer or default_optimizer(width)
     train_settings = replace(
         train,

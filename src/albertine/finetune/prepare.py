@@ -13,7 +13,7 @@ from albertine.finetune.held_out_examples import (
     count_shared_passages,
     hold_out,
 )
-from albertine.finetune.paper_defaults import classifier_dropout, task_defaults
+from albertine.finetune.paper_defaults import PAPER_MIN_WIDTH, classifier_dropout, task_defaults
 from albertine.finetune.rare_labels import rare_label_messages
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.hub import locate_checkpoint
@@ -33,7 +33,6 @@ from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 _ENCODING_CHUNK = 2048  # examples
-_SMALL_WIDTH = 768  # narrower than the models of the paper
 _MATCH = "encoder.embedding.match"  # parameter of a model that marks matches
 
 
@@ -177,7 +176,7 @@ def with_marks(model: ModelSettings, settings: FinetuneSettings, task: Task) -> 
     marks = settings.mark_matches
     if marks is None and task.task_type.finds_in_passage and model.segments > 1:
         marks = not model.is_published_architecture  # a model that transformers has stays one
-        if not marks and model.hidden_size < _SMALL_WIDTH:
+        if not marks and model.hidden_size < PAPER_MIN_WIDTH:
             progress.print_message(
                 "--mark-matches would mark the tokens that question and passage have in common, which helps "
                 "a small model; it is off because transformers opens this model without a modelling file"
