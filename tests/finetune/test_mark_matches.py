@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from tests.finetune.test_matching import pairs
-from tests.task_fixtures import MODEL, finetune_words, write_jsonl
+from tests.finetune.pair_fixtures import accuracy, check_saved_model
+from tests.task_fixtures import MODEL, finetune_words
 
-import albertine
 from albertine.checksums import json_checksum
 from albertine.cli import app
 from albertine.command import run_command
@@ -40,15 +39,6 @@ _OPTIONS = {
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pairs of texts that have a word in common, or not."""
-    folder = tmp_path_factory.mktemp("pairs")
-    write_jsonl(folder / "train.jsonl", pairs(1, 400))
-    write_jsonl(folder / "dev.jsonl", pairs(2, 100))
-    return folder
-
-
-@pytest.fixture(scope="module")
 def start(checkpoint: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of an untrained checkpoint."""
     folder = tmp_path_factory.mktemp("start") / "start"
@@ -72,10 +62,6 @@ def run(start: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-def accuracy(folder: Path) -> float:
-    return float(json.loads((folder / "results.json").read_text())["median"]["accuracy"])
-
-
 def match_vector(folder: Path) -> torch.Tensor:
     match = load_folder(folder).encoder.embedding.match
     assert match is not None
@@ -94,17 +80,7 @@ def test_the_saved_model_evaluates_and_predicts_as_in_training(
     run: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert json.loads((run / "config.json").read_text())["mark_matches"]
-    dev, out = str(data / "dev.jsonl"), tmp_path / "answers.jsonl"
-    capsys.readouterr()
-    assert run_command(app, ["evaluate", str(run), "--data", dev, "--json", "--device", "cpu"]) == 0
-    (result,) = json.loads(capsys.readouterr().out)["results"]
-    assert result["metrics"]["accuracy"] == pytest.approx(accuracy(run), abs=1e-6)
-    assert run_command(app, ["predict", str(run), "--data", dev, "--out", str(out), "--device", "cpu"]) == 0
-    predictions = [json.loads(line) for line in out.read_text().splitlines()]
-    pipeline = albertine.pipeline(run, device="cpu")
-    for row, prediction in zip(pairs(2, 100)[:20], predictions, strict=False):  # alone and in a batch
-        alone = pipeline(row["text"], row["other"])
-        assert alone["probabilities"] == pytest.approx(prediction["probabilities"], abs=1e-5)
+    check_saved_model(run, data, tmp_path, capsys)
 
 
 def test_another_task_starts_with_the_trained_vector(run: Path, data: Path, tmp_path: Path) -> None:

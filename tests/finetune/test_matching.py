@@ -1,17 +1,15 @@
 """Tests of fine-tuning with --matching, through the command line: from training to predictions."""
 
 import json
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pytest
+from tests.finetune.pair_fixtures import accuracy, check_saved_model, pairs
 from tests.task_fixtures import MODEL, finetune_words, write_jsonl
 
-import albertine
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.interop.huggingface import save_folder
@@ -34,20 +32,6 @@ _OPTIONS = {
 }
 
 
-def pairs(seed: int, count: int) -> list[dict[str, Any]]:
-    """Return rows whose texts have a word in common, or not; no word says by itself which."""
-    rng = random.Random(seed)
-    rows = []
-    for _ in range(count):
-        words = rng.sample(("ka", "lo", "mi", "vu", "ren", "tas"), 6)
-        is_shared = rng.random() < 0.5
-        second = [rng.choice(words[:2]) if is_shared else words[3], *words[4:]]
-        rng.shuffle(second)
-        label = "shared" if is_shared else "apart"
-        rows.append({"text": " ".join(words[:2]), "other": " ".join(second), "label": label})
-    return rows
-
-
 @pytest.fixture(scope="module")
 def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of an untrained checkpoint, so wide that different words have different states."""
@@ -56,14 +40,6 @@ def checkpoint(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     save_folder(
         Model(settings, HeadSettings("pretrain"), seed=1), folder, tokenizer=load_tokenizer(tokenizer)
     )
-    return folder
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pairs")
-    write_jsonl(folder / "train.jsonl", pairs(1, 500))
-    write_jsonl(folder / "dev.jsonl", pairs(2, 100))
     return folder
 
 
@@ -79,10 +55,6 @@ def run(checkpoint: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) 
     folder = tmp_path_factory.mktemp("runs") / "matched"
     assert run_command(app, [*finetune_arguments(checkpoint, data, folder), "--matching"]) == 0
     return folder
-
-
-def accuracy(folder: Path) -> float:
-    return float(json.loads((folder / "results.json").read_text())["median"]["accuracy"])
 
 
 @pytest.mark.slow
@@ -107,17 +79,7 @@ def test_without_it_the_run_says_what_would_help(
 def test_the_saved_model_evaluates_and_predicts_as_in_training(
     run: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dev, out = str(data / "dev.jsonl"), tmp_path / "answers.jsonl"
-    capsys.readouterr()
-    assert run_command(app, ["evaluate", str(run), "--data", dev, "--json", *_CPU]) == 0
-    (result,) = json.loads(capsys.readouterr().out)["results"]
-    assert result["metrics"]["accuracy"] == pytest.approx(accuracy(run), abs=1e-6)
-    assert run_command(app, ["predict", str(run), "--data", dev, "--out", str(out), *_CPU]) == 0
-    predictions = [json.loads(line) for line in out.read_text().splitlines()]
-    pipeline = albertine.pipeline(run, device="cpu")
-    for row, prediction in zip(pairs(2, 100)[:20], predictions, strict=False):  # alone and in a batch
-        alone = pipeline(row["text"], row["other"])
-        assert alone["probabilities"] == pytest.approx(prediction["probabilities"], abs=1e-5)
+    check_saved_model(run, data, tmp_path, capsys)
 
 
 def test_a_run_has_a_report_and_can_be_converted(run: Path, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """Marks the tokens that also occur in the other text of a pair: in a strip, or in padded or packed rows.
 
-A model with `mark_matches` adds a vector to the embeddings of these tokens, so that all layers know them; the
-embedding itself sees one token at a time. The feature is that of DrQA (Chen et al. 2017), whose reader
-is told which words of the passage are in the question.
+A model with `mark_matches` adds a vector to the embeddings of these tokens, so that all layers know them.
+DrQA (Chen et al. 2017) has such a feature: whether a word of the passage occurs in the question.
 """
 
 import torch
