@@ -3,19 +3,26 @@
 import json
 import os
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from albertine import progress
+from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
 from albertine.pretrain.curve_plot import draw_curve
+from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.plateau import PlateauDetector
+from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.train import trackers
+from albertine.train.distributed import Distributed
 from albertine.train.display import TrainingDisplay, sparkline
 from albertine.train.metrics_log import METRICS_FILE, MetricsLog, read_metrics
 from albertine.train.step_metrics import StepMetrics
@@ -58,7 +65,11 @@ class FakeStream:
 def make_display(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> tuple[TrainingDisplay, FakeStream]:
     stream = FakeStream(is_terminal)
     monkeypatch.setattr(sys, "stderr", stream)
-    return TrainingDisplay(100, {"mlm": ("unigram", 6.4)}), stream
+    return TrainingDisplay(100, {"mlm": ("unigram", 6.4)}, equal_steps), stream
+
+
+def equal_steps(start: int, end: int) -> float:
+    return end - start
 
 
 def test_display_without_a_terminal_prints_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +83,33 @@ def test_display_without_a_terminal_prints_lines(monkeypatch: pytest.MonkeyPatch
         "gradient 1.00, 200 tokens/s (50% of the machine), 1.5 GB, 45 s left"
     )
     assert "\x1b" not in stream.text
+
+
+def test_the_time_left_counts_that_later_steps_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(start: int, end: int) -> float:  # from step 50 on, three times as much
+        return end - start + 2 * (max(50, end) - max(50, start))
+
+    stream = FakeStream(is_terminal=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    display = TrainingDisplay(100, {}, work)
+    with display.running():
+        for step in range(1, 11):
+            display.update(step_metrics(step))
+    assert stream.text.splitlines()[-1].endswith("1 min 35 s left")  # 40 steps of 0.5 s, 50 of 1.5 s
+
+
+def test_the_work_of_steps_is_that_of_their_depth(settings: PretrainSettings) -> None:
+    grown = replace(settings, curriculum=CurriculumSettings(depth="1, 2 from 0.3"))
+    grown = with_train(grown, steps=12)
+    corpus = open_corpus(grown.corpus)
+    distributed = Distributed(0, 1, torch.device("cpu"))
+    with closing(Pretraining(corpus, grown, distributed, PlateauDetector(grown, 5.0, 0.0), 4096)) as pretraining:
+        shallow, deep = pretraining.work(0, 1), pretraining.work(4, 5)
+        assert shallow < deep
+        assert [pretraining.work(step, step + 1) for step in range(12)] == [shallow] * 4 + [deep] * 8
+        assert pretraining.work(2, 7) == pytest.approx(2 * shallow + 3 * deep)
+        batch = pretraining.next_batch(5)
+        assert batch.flops == pytest.approx(batch.tokens * deep)
 
 
 def test_display_on_a_terminal_redraws_a_panel(monkeypatch: pytest.MonkeyPatch) -> None:

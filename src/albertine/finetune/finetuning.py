@@ -204,6 +204,10 @@ class Finetuning:
         """Return False: the objectives are the same in every step."""
         return False
 
+    def work(self, start: int, end: int) -> float:
+        """Return the number of steps: all of them cost the same, up to the lengths of the texts."""
+        return end - start
+
     def next_batch(self, step: int) -> StepBatch:  # noqa: ARG002
         """Return this process's part of the next batch."""
         batch = [self.samples[index] for index in self._next_indices()]

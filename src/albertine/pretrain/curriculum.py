@@ -125,3 +125,11 @@ class CurriculumSettings(Settings):
             return None
         bounds = {"length": (8, 1_000_000), "depth": (1, 100_000), "mlm_probability": (0.01, 0.9)}[key]
         return None if text is None else parse_stages(key, text, *bounds)
+
+    def boundaries(self) -> list[float]:
+        """Return the fractions of the run at which a setting changes, with 0 and 1."""
+        starts = {0.0, 1.0}
+        for key in CURRICULUM_KEYS:
+            stages = self.stages(key)
+            starts |= set(stages.starts) if stages else set()
+        return sorted(starts)

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,6 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.model.model import Model
 from albertine.pretrain.assembly import build_trainer
-from albertine.pretrain.curriculum import CURRICULUM_KEYS
 from albertine.pretrain.default_length import fitting_batch_tokens
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
@@ -110,14 +108,14 @@ def _mean_seconds_per_token(
 ) -> float:
     """Return the mean time of a token over the run, whose stages differ in depth, length or masking."""
     mean = 0.0
-    for start, share in _stages(trial):
+    for start, end in pairwise(trial.curriculum.boundaries()):
         step = math.ceil(start * trial.train.steps)
         seconds = duration.seconds_per_token(trainer, step, distributed)
         if workers and distributed.device.type == "cuda":  # on a CPU, they would share its cores
             objective, tokens = trial.objective_at(step), trial.train.batch_tokens // distributed.world_size
             drawing = _drawing_seconds_per_token(corpus, objective, tokens) / distributed.world_size
             seconds = seconds_beside_workers(seconds, drawing, workers)
-        mean += share * seconds
+        mean += (end - start) * seconds
     return mean
 
 
@@ -137,16 +135,6 @@ def _drawing_seconds_per_token(corpus: Corpus, objective: ObjectiveSettings, tok
     started = time.perf_counter()
     batch = collate(dataset.draw(np.arange(count)), count)
     return (time.perf_counter() - started) / len(batch.strip.tokens)
-
-
-def _stages(settings: PretrainSettings) -> Iterator[tuple[float, float]]:
-    """Yield start and length of each stage of the curriculum, as fractions of the run."""
-    starts = {0.0, 1.0}
-    for key in CURRICULUM_KEYS:
-        stages = settings.curriculum.stages(key)
-        starts |= set(stages.starts) if stages else set()
-    for start, end in pairwise(sorted(starts)):
-        yield start, end - start
 
 
 def _steps_that_fit(minutes: float, train: PretrainTrainSettings, token_seconds: float) -> int:

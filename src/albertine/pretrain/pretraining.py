@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +184,23 @@ class Pretraining:
             PretrainMicroBatch(part, self.objectives) for part in batch.split(self._micro_batch_tokens)
         ]
         tokens = len(batch.strip.tokens)
-        depths = self.settings.exit_depths_at(step)
+        empty = PretrainMicroBatch(collate([], batch.step_samples), self.objectives)
+        return StepBatch(micro_batches, tokens, tokens * self._flops_per_token(step), empty)
+
+    def _flops_per_token(self, step: int) -> float:
+        objective, depths = self.settings.objective_at(step), self.settings.exit_depths_at(step)
         model = replace(self.settings.model, layers=depths[-1])
         flops = count_flops(model, objective.max_length, objective.mlm_probability)
         # The backward pass takes twice the operations of the forward pass.
         more_heads = 3 * (len(depths) - 1) * flops.heads_per_token
-        empty = PretrainMicroBatch(collate([], batch.step_samples), self.objectives)
-        return StepBatch(micro_batches, tokens, tokens * (flops.training_per_token + more_heads), empty)
+        return flops.training_per_token + more_heads
+
+    def work(self, start: int, end: int) -> float:
+        """Return the sum of the FLOPs per token of the steps, all of which have about as many tokens."""
+        total = self.settings.train.steps
+        bounds = [math.ceil(bound * total) for bound in self.settings.curriculum.boundaries()]
+        stages = ((max(start, first), min(end, last)) for first, last in pairwise(bounds))
+        return sum((last - first) * self._flops_per_token(first) for first, last in stages if first < last)
 
     def _open_batches(self, objective: ObjectiveSettings) -> None:
         """Open the batches of an objective at the current position.

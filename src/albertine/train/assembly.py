@@ -59,6 +59,6 @@ def assemble_trainer(
         Optimizers(model, settings, dtype, lr_scales),
         make_gradients(model),
         settings,
-        RunRecorder(run, settings, run_settings, baselines, published),
+        RunRecorder(run, settings, run_settings, baselines, trainable.work, published),
         distributed,
     )

@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -21,14 +21,20 @@ _SPARKLINE_WIDTH = 48  # bars
 class TrainingDisplay:
     """Shows the progress of a run."""
 
-    def __init__(self, steps: int, baselines: Mapping[str, tuple[str, float]]):
+    def __init__(
+        self,
+        steps: int,
+        baselines: Mapping[str, tuple[str, float]],
+        work: Callable[[int, int], float],
+    ):
         """Store the arguments.
 
         Args:
             steps: number of steps of the run.
             baselines: name and loss of the baseline of an objective, to show beside its loss.
+            work: `Trainable.work`, from which the time left follows: later steps can cost more.
         """
-        self._steps, self._baselines = steps, baselines
+        self._steps, self._baselines, self._work = steps, baselines, work
         self._stream = sys.stderr
         self._is_terminal = self._stream.isatty()
         self._interval = 0.2 if self._is_terminal else progress.SECONDS_BETWEEN_LINES
@@ -93,14 +99,13 @@ class TrainingDisplay:
 
     def _time_left(self, metrics: StepMetrics) -> str:
         assert self._first_step is not None
-        steps, seconds = metrics.step - self._first_step[0], metrics.seconds - self._first_step[1]
         if metrics.step >= self._steps:
             return f"took {format_duration(metrics.seconds)}"
-        return (
-            f"{format_duration((self._steps - metrics.step) * seconds / steps)} left"
-            if steps
-            else "time unknown"
-        )
+        first_step, first_seconds = self._first_step
+        if metrics.step == first_step:
+            return "time unknown"
+        seconds_per_work = (metrics.seconds - first_seconds) / self._work(first_step, metrics.step)
+        return f"{format_duration(self._work(metrics.step, self._steps) * seconds_per_work)} left"
 
     def _throughput(self, metrics: StepMetrics) -> str:
         utilization = f" ({metrics.utilization:.0%} of the machine)" if metrics.utilization else ""

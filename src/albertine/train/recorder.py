@@ -3,7 +3,7 @@
 Only the main process opens its recorder; the other processes record nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ class RunRecorder:
         settings: TrainerSettings,
         run_settings: Settings,
         baselines: Mapping[str, tuple[str, float]],
+        work: Callable[[int, int], float],
         published: Literal["newest", "best"] = "newest",
     ):
         """Store the arguments; `open` starts recording.
@@ -43,13 +44,14 @@ class RunRecorder:
             settings: tracker and number of checkpoints to keep.
             run_settings: all settings of the run, for its checkpoints and the tracker.
             baselines: name and loss of the baseline of an objective.
+            work: `Trainable.work`, for the time left.
             published: which checkpoint is copied into the folder of the run.
         """
         self._run, self._settings, self._published = run, settings, published
         self._run_settings = run_settings
         self.checkpoints = CheckpointStore(run, settings.keep_checkpoints, self._publish_if_selected)
         self._baselines = baselines
-        self._display = TrainingDisplay(settings.steps, baselines)
+        self._display = TrainingDisplay(settings.steps, baselines, work)
         self._metrics_log: MetricsLog | None = None
         self._tracker: Tracker | None = None
 

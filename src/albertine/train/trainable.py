@@ -94,6 +94,9 @@ class Trainable(Protocol):
     def objective_changes(self, step: int) -> bool:
         """Return whether the losses of a step are not comparable with those of the step before."""
 
+    def work(self, start: int, end: int) -> float:
+        """Return the computation of the steps from `start` up to `end`, in a unit that is the same for all."""
+
     def after_step(self, model: Any, step: int) -> None:
         """Update weights that get no gradient; `step` is the number of steps taken."""
 
