@@ -1,10 +1,12 @@
 """The research code: without variations it is ALBERT, and every variation trains."""
 
 import json
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import cyclopts
 import numpy as np
 import pytest
 import torch
@@ -118,6 +120,22 @@ def test_series_has_only_known_options() -> None:
         named = {word.replace("--no-", "--") for word in options if word.startswith("--")}
         assert named <= known
     assert runs["fast"] == [*runs["depth"], "--masked", "0.3"]
+
+
+def test_commands_of_the_records_name_runs_of_the_series() -> None:
+    app = cyclopts.App(result_action="return_value")
+    app.default(series)
+    names = {name for name, _ in read_series(SERIES)}
+    records = (SERIES.parent.parent / "docs" / "records" / "ideas").glob("*.md")
+    commands = [
+        command
+        for record in records
+        for command in re.findall(r"`python -m experiments\.series (.*?)`", record.read_text(encoding="utf-8"))
+    ]
+    assert len(commands) > 10
+    for command in commands:
+        _, arguments, _ = app.parse_args(command, print_error=False, exit_on_error=False)
+        assert set(arguments.arguments["only"]) <= names, command
 
 
 def test_series_runs_what_has_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
