@@ -276,6 +276,16 @@ def test_the_slider_has_the_predictions_of_every_depth(
     assert page.count('hidden="hidden"') == 2 * num_examples + 1
 
 
+def test_the_passages_with_a_masked_word_have_all_words_of_the_text(pretraining_run: Path) -> None:
+    corpus = Corpus(pretraining_run.parent / "corpus")
+    texts = ["".join(corpus.tokenizer.decode(shard.tokens.tolist()).split()) for shard in corpus.shards("dev")]
+    examples = fill_mask_examples(fill_mask_pipeline(pretraining_run), corpus, 8, seed=1)
+    assert len(examples) == 8
+    for example in examples:
+        passage = "".join(f"{example.before}{example.word}{example.after}".split())
+        assert any(passage in text for text in texts)
+
+
 def test_the_nearest_sentences_are_those_with_the_highest_cosine(pretraining_run: Path) -> None:
     corpus, embed = Corpus(pretraining_run.parent / "corpus"), load_embedding_pipeline(pretraining_run)
     sentences = held_out_sentences(corpus, seed=3, limit=2_000)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,14 +27,16 @@ _TRANSITION_SAMPLES = 64
 def fill_mask_examples(
     pipeline: FillMaskPipeline, corpus: Corpus, count: int, seed: int
 ) -> list[FillMaskExample]:
-    """Return predictions for one masked word in each of some held-out samples, after each step of depth.
+    """Return predictions for one masked word in each of some held-out passages, after each step of depth.
 
-    There are `count` samples, or fewer if the text is short.
+    There are `count` passages, or fewer if the text is short. They are not the segment pairs of training,
+    which may lack some words where their segments meet.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     examples: list[FillMaskExample] = []
     whole_words = WholeWordTokens(corpus.tokenizer)
-    for sample in _samples(corpus, pipeline.engine.model_settings.max_length, 8 * count, seed):
+    max_length = min(_MAX_FILL_MASK_LENGTH, pipeline.engine.model_settings.max_length)
+    for sample in _samples(corpus, 4 * count, seed, max_length, pair="none"):
         ids = sample.original_tokens()
         quarter = len(ids) // 4
         positions = [
@@ -41,8 +44,7 @@ def fill_mask_examples(
             for position in whole_words.positions(ids).tolist()
             if quarter <= position < len(ids) - quarter
         ]
-        # A swapped sample does not read like the text.
-        if sample.pair_label or not positions or len(examples) == count:
+        if not positions:
             continue
         position = positions[int(rng.integers(len(positions)))]
         word = token_text(corpus.tokenizer.vocabulary[ids[position]], corpus.tokenizer)
@@ -56,6 +58,8 @@ def fill_mask_examples(
             for depth in _depths(pipeline)
         ]
         examples.append(FillMaskExample(before, word, after, predictions))
+        if len(examples) == count:
+            break
     return examples
 
 
@@ -79,9 +83,8 @@ def segment_order_examples(
 ) -> list[SegmentOrderExample]:
     """For pairs of held-out segments, return the order predictions for the text order and when swapped."""
     examples = []
-    for sample in _samples(
-        corpus, pipeline.engine.model_settings.max_length, count, seed, max_length=_MAX_ORDER_LENGTH
-    ):
+    max_length = min(_MAX_ORDER_LENGTH, pipeline.engine.model_settings.max_length)
+    for sample in _samples(corpus, count, seed, max_length):
         first, second = _segment_ids(sample)
         if sample.pair_label:  # swapped
             first, second = second, first
@@ -143,7 +146,7 @@ def held_out_mean_steps(model: Model, corpus: Corpus, seed: int) -> float | None
 
 def _transition_strips(model: Model, corpus: Corpus, seed: int) -> Iterator[Strip]:
     """Yield held-out samples without masks, one per strip."""
-    samples = _samples(corpus, model.settings.max_length, _TRANSITION_SAMPLES, seed, max_length=128)
+    samples = _samples(corpus, _TRANSITION_SAMPLES, seed, min(128, model.settings.max_length))
     for sample in samples:
         yield Strip.from_sequences([sample.original_tokens().tolist()], [sample.segments.tolist()])
 
@@ -151,17 +154,15 @@ def _transition_strips(model: Model, corpus: Corpus, seed: int) -> Iterator[Stri
 def can_draw_held_out_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:
     """Return whether held-out samples can be drawn from a corpus."""
     try:
-        return next(_samples(corpus, pipeline.engine.model_settings.max_length, 1, 0), None) is not None
+        max_length = min(_MAX_FILL_MASK_LENGTH, pipeline.engine.model_settings.max_length)
+        return next(_samples(corpus, 1, 0, max_length), None) is not None
     except InputError:
         return False
 
 
 def _samples(
-    corpus: Corpus, model_max_length: int, count: int, seed: int, max_length: int = _MAX_FILL_MASK_LENGTH
+    corpus: Corpus, count: int, seed: int, max_length: int, pair: Literal["sop", "none"] = "sop"
 ) -> Iterator[PretrainSample]:
-    dataset = PretrainDataset(
-        corpus,
-        ObjectiveSettings("sop", min(max_length, model_max_length), short_seq_prob=0.0, seed=seed),
-        "dev",
-    )
+    objective = ObjectiveSettings(pair, max_length, short_seq_prob=0.0, seed=seed)
+    dataset = PretrainDataset(corpus, objective, "dev")
     yield from dataset.draw(np.arange(min(count, len(dataset))))
