@@ -11,10 +11,11 @@ The runs stay where they are: only the reports are copied.
 import itertools
 import shlex
 import sys
+from html import escape
 from pathlib import Path
 
 from albertine.study.summary import CLAIMS_FOLDER, ReportSummary, read_summaries
-from albertine.study.verdicts import seeds_needed_text
+from albertine.study.verdicts import outcomes_text, seeds_needed_text
 
 DOCS = Path(__file__).parent.parent / "docs" / "studies"
 _HEADER = "| claim | scale | seeds | verdict | the claim in a sentence | measured on |"
@@ -31,11 +32,20 @@ def publish(out: Path, docs: Path, measured_on: str) -> list[ReportSummary]:
             text = (out / CLAIMS_FOLDER / file).read_text(encoding="utf-8")
             # Where the runs were on this machine means nothing to others.
             text = text.replace(f"--out {shlex.quote(str(out))}", "--out studies")
+            if file == page:
+                text = with_machine(text, measured_on)
             (published / file).write_text(text, encoding="utf-8")
     readme = docs / "README.md"
     rows = {_link(one): _row(one, measured_on) for one in summaries}
     readme.write_text(with_rows(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
     return summaries
+
+
+def with_machine(page: str, measured_on: str) -> str:
+    """Return the HTML of a page that says in its head where and when its runs were measured."""
+    if page.count("</header>") != 1:
+        raise ValueError("the page has no head, or more than one")
+    return page.replace("</header>", f"<p>Measured on {escape(measured_on)}.</p></header>")
 
 
 def with_rows(text: str, rows: dict[str, str]) -> str:
@@ -57,6 +67,9 @@ def _link(one: ReportSummary) -> str:
 
 def _row(one: ReportSummary, measured_on: str) -> str:
     verdict: str = one.outcome
+    counts = outcomes_text([expected["outcome"] for expected in one.verdicts])
+    if counts:
+        verdict += f": {counts}"
     if one.seeds_needed is not None:
         verdict += f"; {seeds_needed_text(one.seeds_needed)}"
     return f"| {_link(one)} | {one.scale} | {one.seeds} | {verdict} | {one.sentence} | {measured_on} |"

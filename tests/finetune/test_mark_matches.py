@@ -20,7 +20,6 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.huggingface import load_folder, save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
-from albertine.tasks.registry import find_task
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.checkpoints import SETTINGS_KEY, STATE_FILE
 
@@ -92,6 +91,17 @@ def test_another_task_starts_with_the_trained_vector(run: Path, data: Path, tmp_
     assert torch.allclose(match_vector(tmp_path / "next"), match_vector(run), atol=1e-6)
 
 
+@pytest.mark.parametrize("second", ["other", ""], ids=["pairs", "single texts"])
+def test_pairs_are_marked_by_default(tokenizer: Path, data: Path, tmp_path: Path, second: str) -> None:
+    folder = tmp_path / "start"
+    model = Model(replace(MODEL, rotary=True), HeadSettings("pretrain"), seed=1)
+    save_folder(model, folder, tokenizer=load_tokenizer(tokenizer))
+    changes = {"train.steps": "1", "train.warmup": "0", "text-pair": second}
+    words = [word for word in arguments(folder, data, tmp_path / "run", changes) if word != "--mark-matches"]
+    assert run_command(app, words) == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["mark_matches"] == bool(second)
+
+
 def test_frozen_embeddings_still_learn_the_vector(start: Path, data: Path, tmp_path: Path) -> None:
     words = arguments(start, data, tmp_path / "run", {"train.steps": "5", "train.warmup": "1"})
     run_command(app, [*words, "--train.freeze-embeddings"])
@@ -159,26 +169,27 @@ def test_marking_cannot_be_switched_off(
 
 
 @pytest.mark.parametrize(
-    ("changes", "task", "option", "expected"),
+    ("changes", "has_two_texts", "option", "expected"),
     [
-        ({"rotary": True}, "squad-1.1", None, True),
-        ({"rotary": True}, "squad-1.1", False, False),
-        ({"rotary": True}, "choice", None, False),
-        ({}, "squad-1.1", None, False),
-        ({}, "squad-1.1", True, True),
-        ({"mark_matches": True}, "classify", None, True),
-        ({"mark_matches": True}, "classify", False, True),
+        ({"rotary": True}, True, None, True),
+        ({"rotary": True}, True, False, False),
+        ({"rotary": True}, False, None, False),
+        ({}, True, None, False),
+        ({}, True, True, True),
+        ({"mark_matches": True}, False, None, True),
+        ({"mark_matches": True}, False, False, True),
     ],
 )
-def test_the_default_depends_on_task_and_model(
+def test_the_default_depends_on_texts_and_model(
     changes: dict[str, Any],
-    task: str,
+    has_two_texts: bool,
     option: bool | None,
     expected: bool,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A model that `transformers` has stays one unless the user says otherwise."""
-    settings = FinetuneSettings(task=task, data="unused", mark_matches=option)
-    assert with_marks(replace(MODEL, **changes), settings, find_task(task)).mark_matches == expected
-    is_plain_span = not changes and task == "squad-1.1" and option is None
-    assert ("--mark-matches would mark" in capsys.readouterr().err) == is_plain_span
+    settings = FinetuneSettings(task="classify", data="unused", mark_matches=option)
+    marked = with_marks(replace(MODEL, **changes), settings, has_two_texts=has_two_texts)
+    assert marked.mark_matches == expected
+    is_plain_pair = not changes and has_two_texts and option is None
+    assert ("--mark-matches would mark" in capsys.readouterr().err) == is_plain_pair

@@ -106,3 +106,12 @@ def test_everything_is_well_formed_and_escaped() -> None:
     body = page[page.index("<body>") : page.index("</html>")]
     Tree.fromstring(body.replace("&nbsp;", " "))
     assert not re.search(r'(src|href)="?http|@import|url\(', page)
+
+
+def test_long_labels_that_differ_at_one_end_stay_different() -> None:
+    names = ["shared, E = 64", "shared, E = 128", "separate, E = 64", "separate, E = 128"]
+    svg = line_chart("t", Axes("a", "b"), [Curve(name, [(0, 0), (1, 1)], 1) for name in names])
+    labels = re.findall(r"</title>([^<]+)</text>", svg)
+    assert len(set(labels)) == 4
+    assert all(len(label) <= 12 for label in labels)
+    assert all(f"<title>{name}</title>" in svg for name in names)

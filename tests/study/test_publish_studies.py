@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,15 +19,18 @@ HEADER = (
 )
 
 
-def write_report(out: Path, claim: str, outcome: Outcome, needed: int | None = None) -> None:
+def write_report(
+    out: Path, claim: str, outcome: Outcome, needed: int | None = None, outcomes: Sequence[Outcome] = ()
+) -> None:
     """Write the files of a report as a study does."""
+    verdicts = [{"outcome": one} for one in outcomes]
     folder = out / "claims"
     folder.mkdir(parents=True, exist_ok=True)
     page = f"{claim}.minutes.html"
     summary = ReportSummary(
-        claim, "It holds.", "paper", "minutes", outcome, 5, needed, [], [], "1", None, page
+        claim, "It holds.", "paper", "minutes", outcome, 5, needed, [], verdicts, "1", None, page
     )
-    (folder / page).write_text(f"<p>{claim} {outcome}</p><code>albertine study --out {out}</code>")
+    (folder / page).write_text(f"<header>{claim}</header>{outcome}<code>albertine study --out {out}</code>")
     (folder / page).with_suffix(".json").write_text(json.dumps(asdict(summary)))
 
 
@@ -49,7 +53,7 @@ def test_published_reports_have_pages_and_rows(tmp_path: Path) -> None:
         "After the table.\n"
     )
     assert (docs / "claims" / "table-5.minutes.html").read_text() == (
-        "<p>table-5 confirmed</p><code>albertine study --out studies</code>"
+        "<header>table-5<p>Measured on here.</p></header>confirmed<code>albertine study --out studies</code>"
     )
     assert json.loads((docs / "claims" / "n-grams.minutes.json").read_text())["outcome"] == "contradicted"
 
@@ -61,6 +65,22 @@ def test_an_undecided_claim_says_how_many_seeds_may_decide(tmp_path: Path) -> No
     write_report(tmp_path, "table-5", "undecided", 12)
     publish(tmp_path, docs, "there")
     assert "| undecided; about 12 seeds would decide |" in (docs / "README.md").read_text()
+
+
+def test_the_row_of_a_mixed_verdict_counts_the_expectations(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "README.md").write_text(HEADER)
+    outcomes: list[Outcome] = ["confirmed", "undecided", "confirmed"]
+    write_report(tmp_path, "table-5", "undecided", 12, outcomes)
+    publish(tmp_path, docs, "there")
+    counts = "of 3 expectations, 2 confirmed, 1 undecided"
+    assert f"| undecided: {counts}; about 12 seeds would decide |" in (docs / "README.md").read_text()
+
+
+def test_every_published_page_says_where_it_was_measured() -> None:
+    for page in (DOCS / "claims").glob("*.html"):
+        assert page.read_text(encoding="utf-8").count("<p>Measured on ") == 1, page
 
 
 def test_a_page_without_the_table_is_refused() -> None:

@@ -11,7 +11,7 @@ from albertine.study.catalog import find_claim
 from albertine.study.claim import Expectation, Relation
 from albertine.study.protocol import find_protocol
 from albertine.study.report import ClaimReport
-from albertine.study.verdicts import Outcome, combined_outcome, judge, seeds_needed_text
+from albertine.study.verdicts import Outcome, combined_outcome, judge, outcomes_text, seeds_needed_text
 
 _ZEROS = [0.0] * 5
 _NARROW, _WIDE = [-0.1, 0.1, 0.0, -0.1, 0.1], [-4.0, 4.0, 0.0, -4.0, 4.0]
@@ -130,3 +130,9 @@ def test_verdict_on_a_claim() -> None:
     assert combined_outcome(["confirmed", "undecided"]) == "undecided"
     assert combined_outcome(["confirmed", "undecided", "contradicted"]) == "contradicted"
     assert combined_outcome([]) == "undecided"
+
+
+def test_mixed_outcomes_are_counted() -> None:
+    mixed: list[Outcome] = ["undecided", "confirmed", "undecided"]
+    assert outcomes_text(mixed) == "of 3 expectations, 1 confirmed, 2 undecided"
+    assert outcomes_text(["confirmed", "confirmed"]) == outcomes_text([]) == ""

@@ -99,7 +99,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     if settings.matching:
         _check_pairs(train, settings, model_settings)
     start_settings = model_settings
-    model_settings = with_marks(model_settings, settings, task)
+    has_two_texts = task.task_type.finds_in_passage or _has_text_pairs(train)
+    model_settings = with_marks(model_settings, settings, has_two_texts=has_two_texts)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     dev_data = _dev_data(task, settings)
     for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
@@ -155,9 +156,7 @@ def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: Mod
     """Raise `InputError` if there are no second texts, so that matching would learn nothing."""
     if model.segments < 2:
         raise InputError("--matching: the model has one segment, so that it cannot tell two texts apart")
-    if any(
-        isinstance(example, TextExample) and any(map(str.strip, example.texts[1:])) for example in examples
-    ):
+    if _has_text_pairs(examples):
         return
     raise InputError(
         f"--matching: {settings.data} has only one text per example, so there is nothing to compare; leave "
@@ -165,8 +164,20 @@ def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: Mod
     )
 
 
-def with_marks(model: ModelSettings, settings: FinetuneSettings, task: Task) -> ModelSettings:
-    """Return the settings of the model that a run trains, which may mark the tokens of both texts."""
+def _has_text_pairs(examples: Sequence[Example]) -> bool:
+    return any(
+        isinstance(example, TextExample) and any(map(str.strip, example.texts[1:])) for example in examples
+    )
+
+
+def with_marks(model: ModelSettings, settings: FinetuneSettings, *, has_two_texts: bool) -> ModelSettings:
+    """Return the settings of the model that a run trains, which may mark the tokens of both texts.
+
+    Args:
+        model: settings of the model to start from.
+        settings: settings of the run.
+        has_two_texts: whether examples are pairs of texts, or questions about a passage.
+    """
     if settings.mark_matches and model.segments < 2:
         raise InputError(
             "--mark-matches: the model has one segment, so that it cannot tell two texts apart; leave it out"
@@ -174,12 +185,12 @@ def with_marks(model: ModelSettings, settings: FinetuneSettings, task: Task) -> 
     if model.mark_matches and settings.mark_matches is False:
         progress.print_message("--no-mark-matches has no effect: the model to start from marks matches")
     marks = settings.mark_matches
-    if marks is None and task.task_type.finds_in_passage and model.segments > 1:
+    if marks is None and has_two_texts and model.segments > 1:
         marks = not model.is_published_architecture  # a model that transformers has stays one
         if not marks and model.hidden_size < PAPER_MIN_WIDTH:
             progress.print_message(
-                "--mark-matches would mark the tokens that question and passage have in common, which helps "
-                "a small model; it is off because transformers opens this model without a modelling file"
+                "--mark-matches would mark the tokens that both texts have in common, which helps a small "
+                "model; it is off because transformers opens this model without a modelling file"
             )
     return replace(model, mark_matches=model.mark_matches or bool(marks))
 

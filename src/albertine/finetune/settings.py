@@ -140,8 +140,8 @@ class FinetuneSettings(DataSettings):
     mark_matches: bool | None = setting(
         None,
         "For two texts in a sequence, such as pairs or question and passage: add a vector to the embeddings "
-        "of the tokens that both have. By default on for questions about a passage, if the model needs a "
-        "modelling file in transformers anyway. A model that has the vector keeps it.",
+        "of the tokens that both have. By default on for both, if the model needs a modelling file in "
+        "transformers anyway; off for multiple choice. A model that has the vector keeps it.",
     )
     exit_heads: Literal["shared", "own"] = setting(
         "shared", "With train.exits: one head for all steps of depth (shared), or one for each step (own)."

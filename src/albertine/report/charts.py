@@ -160,14 +160,17 @@ def _curve_labels_svg(scale: _AxisScale, curves: Sequence[Curve]) -> list[str]:
         x = scale.x(curve.points[-1][0]) + 7
         parts.append(
             f'<text class="name color-{curve.color}" x="{x:.1f}" y="{last_y:.1f}">'
-            f"{escape(_truncated(curve.name))}</text>"
+            f"<title>{escape(curve.name)}</title>{escape(_truncated(curve.name))}</text>"
         )
     return parts
 
 
 def _truncated(name: str) -> str:
-    """Return a label cut to the length that fits next to the chart."""
-    return name if len(name) <= _MAX_LABEL_LENGTH else f"{name[: _MAX_LABEL_LENGTH - 1]}\u2026"
+    """Return a label that fits next to the chart, cut in its middle: names often differ at an end alone."""
+    if len(name) <= _MAX_LABEL_LENGTH:
+        return name
+    end = _MAX_LABEL_LENGTH // 2
+    return f"{name[: _MAX_LABEL_LENGTH - 1 - end].rstrip()}\u2026{name[-end:].lstrip()}"
 
 
 def _tick_label(value: float) -> str:

@@ -17,7 +17,7 @@ from albertine.train.settings import OptimizerName
 
 # Cards of different recipes cannot be compared. So a change of any value in this file raises the version, and
 # a folder with an older card is refused.
-RECIPE_VERSION = 3
+RECIPE_VERSION = 4
 MAX_TRAIN_EXAMPLES, MAX_DEV_EXAMPLES = 8_000, 4_000
 # Of the 1,000 pairs that BLiMP has; those of all paradigms together give an interval of about one point.
 PAIRS_PER_PARADIGM = 100
@@ -50,7 +50,7 @@ class TaskRecipe:
         batch_size: examples per step.
         max_length: maximum tokens of a sequence.
         is_pair: whether an example has two texts, which the head then compares.
-        marks_matches: whether the tokens that question and passage have in common are marked.
+        marks_matches: whether the tokens that both texts have in common are marked.
     """
 
     task: str
@@ -81,7 +81,14 @@ class TaskRecipe:
 TASK_RECIPES = {
     recipe.task: recipe
     for recipe in (
-        TaskRecipe("mnli", "MNLI", "accuracy", "Does one sentence follow from the other?", is_pair=True),
+        TaskRecipe(
+            "mnli",
+            "MNLI",
+            "accuracy",
+            "Does one sentence follow from the other?",
+            is_pair=True,
+            marks_matches=True,
+        ),
         # Fewer than 900 training questions, so more epochs of smaller batches; their passages are long.
         TaskRecipe(
             "squad-1.1",
@@ -93,7 +100,9 @@ TASK_RECIPES = {
             max_length=384,
             marks_matches=True,
         ),
-        TaskRecipe("qqp", "QQP", "accuracy", "Do two questions ask the same?", is_pair=True),
+        TaskRecipe(
+            "qqp", "QQP", "accuracy", "Do two questions ask the same?", is_pair=True, marks_matches=True
+        ),
         TaskRecipe("sst-2", "SST-2", "accuracy", "Is a review positive or negative?"),
         TaskRecipe("cola", "CoLA", "matthews", "Is a sentence acceptable English?"),
     )

@@ -15,7 +15,7 @@ from albertine.study.claim import Expectation, merged
 from albertine.study.measures import find_measure
 from albertine.study.recurrence_page import recurrence_blocks
 from albertine.study.report import COSTS, ClaimReport
-from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict, seeds_needed_text
+from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict, outcomes_text, seeds_needed_text
 from albertine.train.metrics_log import HELD_OUT_PREFIX, METRICS_FILE, CurvePoint, metric_curve, read_metrics
 
 OUTCOME_TEXTS = {
@@ -24,10 +24,16 @@ OUTCOME_TEXTS = {
     "undecided": "Undecided.",
 }
 _CHART_MARGINS = 4  # the chart of differences reaches so many margins to each side
+_COSTS_TITLE = "Costs here: parameters of the encoder, size of the model, seconds of pre-training"
 _DIFFERENCES_TITLE = (
     f"Differences, in margins (the smallest that matter), up to {_CHART_MARGINS} on each side"
 )
 _MAX_CURVES = 16  # more have no room for their names
+_CURVE_TITLES = {
+    "mlm_loss": ("Loss on masked tokens", "loss (nats, lower is better)"),
+    "mlm_accuracy": ("Masked tokens predicted right", "share"),
+}
+_CURVE_KEYS = {"tokens": "tokens", "seconds": "time"}
 
 
 def claim_page(report: ClaimReport, text: str, command: str, real_tasks: str = "") -> Page:
@@ -56,8 +62,11 @@ def claim_page(report: ClaimReport, text: str, command: str, real_tasks: str = "
 
 
 def outcome_sentence(report: ClaimReport) -> str:
-    """Return the verdict in a sentence or two."""
+    """Return the verdict in some sentences."""
     text = f"{report.claim.source}. {OUTCOME_TEXTS[report.outcome]}"
+    counts = outcomes_text([verdict.outcome for verdict in report.verdicts])
+    if counts:
+        text += f" {counts.capitalize()}."
     if report.seeds_needed is not None:
         text += f" {seeds_needed_text(report.seeds_needed).capitalize()}."
     return text
@@ -101,7 +110,7 @@ def _result_blocks(report: ClaimReport) -> list[str]:
         html_paragraphs("Means over the seeds, with half their 95% interval."),
         side_by_side(tables),
         note,
-        _measures_table("Costs here: parameters of the encoder, seconds of pre-training", report.arms, costs),
+        _measures_table(_COSTS_TITLE, report.arms, costs),
         failure_table,
     ]
 
@@ -200,16 +209,12 @@ def mean_layer_curve(arm: ArmReport, quantity: str) -> list[CurvePoint]:
 def _curve_blocks(report: ClaimReport) -> list[str]:
     if len(report.arms) > _MAX_CURVES:
         return []
-    charts = []
-    for key, title, label in (
-        ("tokens", "Loss on masked tokens, by tokens", "training tokens"),
-        ("seconds", "Loss on masked tokens, by time", "seconds of training"),
-    ):
-        curves = [
-            Curve(arm.name, mean_curve(arm, key), number % NUM_COLORS + 1)
-            for number, arm in enumerate(report.arms)
-        ]
-        charts.append(line_chart(title, Axes(label, "loss (nats, lower is better)"), curves))
+    by_tokens = ("tokens", "training tokens")
+    charts = [_curve_chart(report, "mlm_loss", *by_tokens)]
+    if "mask_accuracy" in report.claim.columns:
+        charts.append(_curve_chart(report, "mlm_accuracy", *by_tokens))
+    else:
+        charts.append(_curve_chart(report, "mlm_loss", "seconds", "seconds of training"))
     if not any(charts):
         return []
     return [
@@ -218,12 +223,22 @@ def _curve_blocks(report: ClaimReport) -> list[str]:
     ]
 
 
-def mean_curve(arm: ArmReport, key: str) -> list[CurvePoint]:
-    """Return the loss on masked tokens of held-out text, as the mean of all runs that are finished.
+def _curve_chart(report: ClaimReport, score: str, key: str, label: str) -> str:
+    title, unit = _CURVE_TITLES[score]
+    curves = [
+        Curve(arm.name, mean_curve(arm, key, score), number % NUM_COLORS + 1)
+        for number, arm in enumerate(report.arms)
+    ]
+    return line_chart(f"{title}, by {_CURVE_KEYS[key]}", Axes(label, unit), curves)
+
+
+def mean_curve(arm: ArmReport, key: str, score: str = "mlm_loss") -> list[CurvePoint]:
+    """Return a score on masked tokens of held-out text, as the mean of all runs that are finished.
 
     Args:
         arm: the arm.
         key: what the points are at: "tokens" or "seconds".
+        score: name of the score.
     """
     curves = []
     for run in arm.runs:
@@ -231,7 +246,7 @@ def mean_curve(arm: ArmReport, key: str) -> list[CurvePoint]:
             lines = read_metrics(run.model_folder)
             before = run.cost_of_start(key)
             position = {step: before + value for step, value in metric_curve(lines, key)}
-            losses = metric_curve(lines, f"{HELD_OUT_PREFIX}mlm_loss")
+            losses = metric_curve(lines, f"{HELD_OUT_PREFIX}{score}")
             curves.append([(position[step], loss) for step, loss in losses if step in position])
     length = min(map(len, curves), default=0)
     return [_mean_point([curve[index] for curve in curves]) for index in range(length)]

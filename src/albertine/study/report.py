@@ -16,7 +16,7 @@ from albertine.study.recurrence_report import (
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import Outcome, Verdict, combined_outcome, judge
 
-COSTS = ("parameters", "flops", "seconds")  # measures that every table shows
+COSTS = ("parameters", "megabytes", "flops", "seconds")  # measures that every table shows
 
 
 @dataclass(frozen=True)

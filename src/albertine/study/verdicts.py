@@ -1,6 +1,7 @@
 """What the differences over seeds say about an expectation, and the expectations about a claim."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -109,6 +110,15 @@ def seeds_needed_text(seeds: int) -> str:
     """Return the number of seeds that would decide, in words."""
     number = f"more than {MAX_SEEDS:,}" if seeds > MAX_SEEDS else f"about {seeds:,}"
     return f"{number} seeds would decide"
+
+
+def outcomes_text(outcomes: Sequence[Outcome]) -> str:
+    """Return how many expectations got which verdict, in words; empty if all got the same."""
+    counts = Counter(outcomes)
+    if len(counts) < 2:
+        return ""
+    parts = [f"{counts[one]} {one}" for one in ("confirmed", "contradicted", "undecided") if counts[one]]
+    return f"of {len(outcomes)} expectations, {', '.join(parts)}"
 
 
 def combined_outcome(outcomes: Collection[Outcome]) -> Outcome:
