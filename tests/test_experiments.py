@@ -130,7 +130,9 @@ def test_commands_of_the_records_name_runs_of_the_series() -> None:
     commands = [
         command
         for record in records
-        for command in re.findall(r"`python -m experiments\.series (.*?)`", record.read_text(encoding="utf-8"))
+        for command in re.findall(
+            r"`python -m experiments\.series (.*?)`", record.read_text(encoding="utf-8")
+        )
     ]
     assert len(commands) > 10
     for command in commands:

@@ -25,6 +25,7 @@ from albertine.deploy.request_checks import allowed_hosts
 from albertine.deploy.server_log import LogFormat, ServerLog
 from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions
+from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import TaskCard
 from tests.task_fixtures import MODEL, save_untrained_model
 from tests.task_fixtures import checkpoint as checkpoint  # the re-export makes it a fixture here
@@ -117,9 +118,10 @@ def running_server(
     log_format: LogFormat = "text",
     origins: Sequence[str] = (),
     token: str | None = None,
+    exit_rule: ExitRule | None = None,
 ) -> Iterator[ServerClient]:
     """Serve a model in a thread, and yield a client of it."""
-    model = load_served_model(str(source), EngineOptions("cpu", "fp32"))
+    model = load_served_model(str(source), EngineOptions("cpu", "fp32"), exit_rule)
     metrics = ServerMetrics(server_routes(model), list(model.batch_functions))
     access = Access(allowed_hosts("127.0.0.1", ()), origins, None if token is None else BearerToken(token))
     with bind_socket("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as executor:

@@ -22,6 +22,7 @@ from albertine.deploy.metrics import (
     new_values,
 )
 from albertine.deploy.request_record import RequestRecord
+from albertine.settings.exit_rule import ExitRule
 from tests.deploy.conftest import ServerClient, other_lines, running_server
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -93,6 +94,18 @@ def test_only_items_with_a_response_count_as_truncated(models: dict[str, Path]) 
     first, *others = other_lines(log.getvalue())
     assert first.startswith("an item is too long for the model and was truncated; shorten or divide")
     assert others == []
+
+
+def test_the_depth_of_items_is_counted_where_they_may_exit(models: dict[str, Path]) -> None:
+    texts = [{"text": "ka"}, {"text": "ka ti"}]
+    for rule, depth in ((ExitRule(depth=1), 1), (None, None)):
+        with running_server(models["classify"], exit_rule=rule) as client:
+            assert [one.get("depth") for one in client("/predict", texts)[1]] == [depth, depth]
+            client("/predict", {"text": 3})  # an error has no depth
+            samples = read_metrics(client, lambda samples: value(samples, "items_total") >= 2)
+        count = 0 if depth is None else 2
+        assert value(samples, "item_depth_count") == value(samples, "item_depth_sum") == count
+        assert value(samples, "item_depth_bucket", le="1") == count
 
 
 def test_histograms_count_values_up_to_their_bounds() -> None:

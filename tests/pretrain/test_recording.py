@@ -15,15 +15,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from albertine import progress
 from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
-from albertine.pretrain.curve_plot import draw_curve
 from albertine.pretrain.curriculum import CurriculumSettings
+from albertine.pretrain.curve_plot import draw_curve
 from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.train import trackers
-from albertine.train.distributed import Distributed
 from albertine.train.display import TrainingDisplay, sparkline
+from albertine.train.distributed import Distributed
 from albertine.train.metrics_log import METRICS_FILE, MetricsLog, read_metrics
 from albertine.train.step_metrics import StepMetrics
 
@@ -103,7 +103,9 @@ def test_the_work_of_steps_is_that_of_their_depth(settings: PretrainSettings) ->
     grown = with_train(grown, steps=12)
     corpus = open_corpus(grown.corpus)
     distributed = Distributed(0, 1, torch.device("cpu"))
-    with closing(Pretraining(corpus, grown, distributed, PlateauDetector(grown, 5.0, 0.0), 4096)) as pretraining:
+    with closing(
+        Pretraining(corpus, grown, distributed, PlateauDetector(grown, 5.0, 0.0), 4096)
+    ) as pretraining:
         shallow, deep = pretraining.work(0, 1), pretraining.work(4, 5)
         assert shallow < deep
         assert [pretraining.work(step, step + 1) for step in range(12)] == [shallow] * 4 + [deep] * 8

@@ -278,7 +278,9 @@ def test_the_slider_has_the_predictions_of_every_depth(
 
 def test_the_passages_with_a_masked_word_have_all_words_of_the_text(pretraining_run: Path) -> None:
     corpus = Corpus(pretraining_run.parent / "corpus")
-    texts = ["".join(corpus.tokenizer.decode(shard.tokens.tolist()).split()) for shard in corpus.shards("dev")]
+    texts = [
+        "".join(corpus.tokenizer.decode(shard.tokens.tolist()).split()) for shard in corpus.shards("dev")
+    ]
     examples = fill_mask_examples(fill_mask_pipeline(pretraining_run), corpus, 8, seed=1)
     assert len(examples) == 8
     for example in examples:

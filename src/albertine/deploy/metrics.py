@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ _OTHER_STATUS = "other"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _ITEMS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024)
 _TOKENS = (16, 64, 256, 1_024, 4_096, 16_384, 65_536)
+_DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24)
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,13 @@ class ServerMetrics:
         self._queue = self._new_family(
             "albertine_queue_items", "gauge", "Items that wait for a batch.", labels
         )
+        self._depth = self._new_family(
+            "albertine_item_depth",
+            "histogram",
+            "Steps of depth of an item, where items may exit.",
+            [()],
+            _DEPTHS,
+        )
         if self._size > MAX_VALUES:
             raise RuntimeError(f"{self._size} metrics; there may be {MAX_VALUES}")
         for index in self._queue.index.values():  # what a worker left that this one replaces
@@ -117,6 +126,9 @@ class ServerMetrics:
         status = str(record.status) if record.status in _STATUSES else _OTHER_STATUS
         self._row[self._requests.index[("route", record.route), ("status", status)]] += 1
         self._observe(self._seconds, (("route", record.route),), record.seconds)
+        if record.status == HTTPStatus.OK:
+            for depth in record.depths:
+                self._observe(self._depth, (), depth)
 
     def for_batcher(self, name: str) -> BatchMetrics:
         """Return the part of the metrics that a batcher writes."""
@@ -155,7 +167,15 @@ class ServerMetrics:
             yield from (*_head(name, kind, doc), f"{name} {_number(totals[index])}")
         yield from _head("albertine_info", "gauge", "Version of the server.")
         yield f'albertine_info{{version="{__version__}"}} 1'
-        for family in (self._requests, self._seconds, self._batch_items, self._batch_tokens, self._queue):
+        families = (
+            self._requests,
+            self._seconds,
+            self._batch_items,
+            self._batch_tokens,
+            self._depth,
+            self._queue,
+        )
+        for family in families:
             yield from _head(family.name, family.kind, family.doc)
             for labels, index in family.index.items():
                 if family.kind == "histogram":
@@ -219,7 +239,8 @@ def _histogram_lines(
 
 
 def _labels(labels: Sequence[tuple[str, str]]) -> str:
-    return "{" + ",".join(f'{name}="{value}"' for name, value in labels) + "}"
+    text = ",".join(f'{name}="{value}"' for name, value in labels)
+    return f"{{{text}}}" if text else ""
 
 
 def _number(value: float) -> str:

@@ -7,6 +7,7 @@ through several services. The id is in the response's header, in the log and in 
 import re
 import time
 import uuid
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,7 @@ class RequestRecord:
         num_texts: number of texts in the body.
         num_tokens: number of tokens that the model read for it.
         num_truncated: number of its items that the model read only in part.
+        depths: depth of each of its items, if they may exit before the last step.
         started: time of its arrival, on the clock of `time.perf_counter`.
     """
 
@@ -46,6 +48,7 @@ class RequestRecord:
     num_texts: int = 0
     num_tokens: int = 0
     num_truncated: int = 0
+    depths: Sequence[float] = ()
     started: float = field(default_factory=time.perf_counter)
 
     @property

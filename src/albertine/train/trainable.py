@@ -95,7 +95,7 @@ class Trainable(Protocol):
         """Return whether the losses of a step are not comparable with those of the step before."""
 
     def work(self, start: int, end: int) -> float:
-        """Return the computation of the steps from `start` up to `end`, in a unit that is the same for all."""
+        """Return the computation of the steps from `start` up to `end`, in some unit of the run."""
 
     def after_step(self, model: Any, step: int) -> None:
         """Update weights that get no gradient; `step` is the number of steps taken."""
