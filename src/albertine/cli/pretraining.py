@@ -38,6 +38,8 @@ def pretrain(
 
     Example: albertine pretrain --corpus my-corpus --out my-run --model albertine-small --train.steps 5000
 
+    With several GPUs: torchrun --nproc-per-node 4 -m albertine pretrain, and the same options.
+
     Args:
         out: The folder or URL of the run: a new one, or one to resume. It holds the newest model.
         resume: Resume the run in --out with its saved settings.

@@ -133,7 +133,10 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
     else:
         efficiency, basis = _efficiency(hardware.device, settings.efficiency)
         step = estimate_step(workload, hardware, memory, micro_batches, efficiency)
-        note = f"{efficiency:.0%} of the peak rate, {basis}; {hardware.device.source}"
+        note = (
+            f"{efficiency:.0%} of the peak rate, {basis}; {hardware.device.source}; small operations and "
+            "waiting for Python are not counted, so short steps take longer"
+        )
     if settings.train.minutes is not None:
         workload = _with_minutes(settings, step, 60 * settings.train.minutes)
     training_seconds, evaluation_seconds = _run_seconds(workload, step)
