@@ -21,6 +21,7 @@ from albertine.errors import InputError
 from albertine.settings import SettingError
 from albertine.text.characters import required_characters
 from albertine.text.settings import MIN_VOCAB_SIZE, TokenizerSettings
+from albertine.text.show import tokenizer_stats
 from albertine.text.sources import find_sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import (
@@ -144,6 +145,24 @@ def test_unreachable_vocab_size_is_refused(text: Path, tmp_path: Path, size: int
     with pytest.raises(InputError, match=problem):
         build_tokenizer([str(text)], tmp_path / "made", TokenizerSettings(vocab_size=size, cased=True))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "problem"),
+    [
+        ("a.txt", TokenizerSettings(field="story"), "--field story: is for .jsonl"),
+        ("a.jsonl", TokenizerSettings(layout="prose"), "--layout prose: is for .txt files"),
+    ],
+)
+def test_settings_of_other_formats_are_refused(
+    name: str, settings: TokenizerSettings, problem: str, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text('{"text": "One boat. Two boats."}\n')
+    with pytest.raises(InputError, match=problem):
+        build_tokenizer([str(tmp_path / name)], tmp_path / "made", settings)
+    with pytest.raises(InputError, match=problem):
+        tokenizer_stats(load_tokenizer(folder), [str(tmp_path / name)], settings)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("allow_smaller", [True, False])

@@ -20,13 +20,12 @@ from albertine.corpus.job_report import JobReport, sum_reports
 from albertine.corpus.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shard_writer import write_shards
-from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
-from albertine.settings.schema import first_changed
 from albertine.storage.upload import resumable_folder
 from albertine.storage.urls import storage_url
 from albertine.text.characters import list_characters, most_frequent
+from albertine.text.documents import check_reading_settings
 from albertine.text.language_detection import resolve_reading_language
 from albertine.text.languages import AUTO
 from albertine.text.sources import Source, find_sources
@@ -94,7 +93,7 @@ def _build_in(
     loaded = load_tokenizer(tokenizer)
     with locked_build_folder(out) as work:
         found = find_sources(sources, spool=work / "standard-input")
-        _check_used_by(settings, found)
+        check_reading_settings(settings, found)
         settings = _resolve_language(settings, work, found)
         record_build(work, found, loaded.fingerprint, settings)
         _copy_tokenizer(loaded, out / "tokenizer")
@@ -126,18 +125,6 @@ def _build_in(
     _report_lost_characters(report)
     _report_held_out(manifest, settings.held_out)
     return manifest
-
-
-def _check_used_by(settings: CorpusSettings, sources: Sequence[Source]) -> None:
-    """Raise `InputError` if settings of reading are for other formats than those of the sources."""
-    formats = {source.format for source in sources}
-    if formats == {"text"} and first_changed(settings, ["field"]):
-        raise InputError(
-            f"--field {display_text(settings.field)}: is for .jsonl, .parquet and hub datasets, and there "
-            "are none; leave it out"
-        )
-    if "text" not in formats and first_changed(settings, ["layout"]):
-        raise InputError(f"--layout {settings.layout}: is for .txt files, and there are none; leave it out")
 
 
 def _resolve_language(settings: CorpusSettings, work: Path, sources: Sequence[Source]) -> CorpusSettings:

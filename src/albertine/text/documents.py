@@ -19,6 +19,7 @@ from sentencex import segment
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8, RECODE, JsonError, parse_json
+from albertine.settings.schema import first_changed
 from albertine.text.hub_datasets import hub_records
 from albertine.text.paragraphs import ends_sentence, split_paragraphs
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
@@ -43,6 +44,18 @@ _SENTENCE_ENDS = (". ", "! ", "? ", "。", " ")
 _LAYOUT_LINES = 400  # lines from which the layout is detected
 _MAX_LISTED = 100
 _BINARY_CHECK_BYTES = 4096  # bytes in which a zero byte means that the file is not text
+
+
+def check_reading_settings(settings: ReadingSettings, sources: Sequence[Source]) -> None:
+    """Raise `InputError` if settings are for other formats than those of the sources."""
+    formats = {source.format for source in sources}
+    if formats == {"text"} and first_changed(settings, ["field"]):
+        raise InputError(
+            f"--field {display_text(settings.field)}: is for .jsonl, .parquet and hub datasets, and there "
+            "are none; leave it out"
+        )
+    if "text" not in formats and first_changed(settings, ["layout"]):
+        raise InputError(f"--layout {settings.layout}: is for .txt files, and there are none; leave it out")
 
 
 class UnreadableData(InputError):  # noqa: N818  # what was found

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.documents import ReadErrors, check_reading_settings, read_documents
 from albertine.text.language_detection import resolve_reading_language
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import find_sources, source_chunks
@@ -45,6 +45,7 @@ def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: Reading
     if any(name in ("-", "/dev/stdin") for name in files):
         raise InputError("--stats: standard input not supported; save it to a file first")
     sources = find_sources(files)
+    check_reading_settings(reading, sources)
     reading = resolve_reading_language(reading, sources)
     chunks = [chunk for source in sources for chunk in source_chunks(source)]
     for document in chain.from_iterable(

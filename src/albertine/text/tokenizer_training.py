@@ -31,7 +31,7 @@ from albertine.text.characters import (
     required_characters,
     single_characters,
 )
-from albertine.text.documents import ReadErrors
+from albertine.text.documents import ReadErrors, check_reading_settings
 from albertine.text.language_detection import resolve_tokenizer_language
 from albertine.text.languages import AUTO
 from albertine.text.protobuf import message_fields
@@ -61,6 +61,7 @@ def build_tokenizer(
         partial_folder(local) as scratch,
     ):
         found = find_sources(sources, spool=scratch / "standard-input")
+        check_reading_settings(settings, found)
         tokenizer = train_tokenizer(found, settings, executor)
         tokenizer.save(folder)
     progress.print_message(

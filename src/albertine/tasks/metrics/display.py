@@ -26,8 +26,8 @@ _EXPLANATIONS = {
     "spearman": "100 if predictions are in the order of the right numbers, 0 if the order is random.",
     "rmse": "The typical distance of a prediction from the right number; lower is better.",
     "exact": "The share of answers with the same words as a right one, in percent.",
-    "micro_f1": "Right labels in percent, over all examples together; lower both for labels that are missed and "
-    "for those that are wrong.",
+    "micro_f1": "Right labels in percent, over all examples together; lower both for labels that are missed "
+    "and for those that are wrong.",
     "exact_match": "The share of examples whose labels are all right, in percent.",
     "precision": "The share of the entities found that are right, in percent.",
     "recall": "The share of the right entities that were found, in percent.",
