@@ -84,7 +84,7 @@ def _key_figures(report: ClaimReport) -> list[tuple[str, str]]:
     return [
         ("verdict", report.outcome),
         ("seeds", str(report.protocol.seeds)),
-        ("runs", str(sum(len(arm.runs) for arm in report.arms))),
+        ("pre-training runs", str(len(runs))),
         ("FLOPs of pre-training", format_flops(1e12 * total("flops"))),
         ("pre-training, summed over the runs", format_duration(total("seconds"))),
     ]
