@@ -25,7 +25,7 @@ def classifier(checkpoint: Path, tmp_path: Path) -> Path:
 
 
 def test_both_sides_of_a_checkpoint(classifier: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["bench", "pipeline", str(classifier), "--runs", "1"]
+    words = ["bench", "pipeline", str(classifier), "--runs", "1", "--precision", "fp32"]
     assert run_command(app, [*words, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["engine"] == "torch, fp32"

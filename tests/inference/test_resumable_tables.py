@@ -62,7 +62,8 @@ def checkpoint_after_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def predict_command(model: Path, data: Path, **settings: Any) -> Command:
-    return lambda out: predict(model, PredictSettings(data=str(data), device="cpu", **settings), out)
+    options = {"device": "cpu", "precision": "fp32", **settings}
+    return lambda out: predict(model, PredictSettings(data=str(data), **options), out)
 
 
 def score_command(model: Path, data: Path, **settings: Any) -> Command:

@@ -126,7 +126,7 @@ def fill_mask_section(pipeline: FillMaskPipeline, corpus: Corpus, count: int, se
     """Return a section of predictions for masked words, with a slider over the depth."""
     examples = held_out_examples.fill_mask_examples(pipeline, corpus, count, seed)
     num_depths = max((len(example.predictions) for example in examples), default=1)
-    explanation = "Held-out sentences with one masked word: the best predictions and their probabilities."
+    explanation = "Held-out text with one masked word: the best predictions and their probabilities."
     if num_depths > 1:
         explanation += " The slider shows what the model would predict if it stopped after fewer layers."
     blocks = [side_by_side(map(fill_mask_html, examples))]

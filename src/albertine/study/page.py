@@ -211,7 +211,7 @@ def _curve_blocks(report: ClaimReport) -> list[str]:
         return []
     by_tokens = ("tokens", "training tokens")
     charts = [_curve_chart(report, "mlm_loss", *by_tokens)]
-    if "mask_accuracy" in report.claim.columns:
+    if "mask_accuracy" in report.claim.columns and report.claim.equal_time is None:
         charts.append(_curve_chart(report, "mlm_accuracy", *by_tokens))
     else:
         charts.append(_curve_chart(report, "mlm_loss", "seconds", "seconds of training"))
