@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from albertine.bench.finetune import FinetuneBenchRun, _finetune, show_finetuning
+from albertine.bench.finetune import FinetuneBenchRun, _finetune, show_finetuning, without_marks
 from albertine.bench.peer_finetuning import PeerFinetuning, _batches
 from albertine.bench.settings import FinetuneBenchSettings
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.errors import InputError
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneTrainSettings
@@ -34,6 +35,20 @@ def checkpoint(tokenizer: Path, tmp_path: Path) -> Path:
         tokenizer=load_tokenizer(tokenizer),
     )
     return tmp_path / "start"
+
+
+def test_neither_side_marks_the_tokens_of_pairs(tokenizer: Path, tmp_path: Path) -> None:
+    """By default, `finetune` marks them for a model with rotary positions."""
+    model = Model(replace(MODEL, rotary=True), HeadSettings("pretrain"), seed=1)
+    save_folder(model, tmp_path / "start", tokenizer=load_tokenizer(tokenizer))
+    rows = [{"text": f"{word} vu", "other": "ka", "label": word} for word in ("ka", "lo") * 4]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source, file = str(tmp_path / "start"), str(tmp_path / "a.jsonl")
+    settings = FinetuneBenchSettings(task="classify", data=file, dev=file, text_pair="other", device="cpu")
+    assert prepare_task(source, settings).model_settings.mark_matches
+    assert not prepare_task(source, without_marks(source, settings)).model_settings.mark_matches
+    with pytest.raises(InputError, match="transformers would be trained without marks"):
+        without_marks(source, replace(settings, mark_matches=True))
 
 
 @pytest.mark.slow

@@ -149,6 +149,24 @@ def test_runs_of_earlier_versions_resume(
     assert "a run with mark_matches = false, not true" in capsys.readouterr().err
 
 
+def test_an_unmarked_run_of_pairs_resumes_on_request(
+    tokenizer: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An earlier version began it, when pairs were not marked by default."""
+    model = Model(replace(MODEL, rotary=True), HeadSettings("pretrain"), seed=1)
+    save_folder(model, tmp_path / "start", tokenizer=load_tokenizer(tokenizer))
+    words = arguments(tmp_path / "start", data, tmp_path / "run", {"train.steps": "4", "train.warmup": "1"})[
+        :-1
+    ]
+    status = run_command(app, [*words, "--no-mark-matches"])
+    assert status != 2
+    remove_from_checkpoints(tmp_path / "run", "mark_matches = false\n")
+    capsys.readouterr()
+    assert run_command(app, words) == 2
+    assert "a run with mark_matches = false, not true" in capsys.readouterr().err
+    assert run_command(app, [*words, "--no-mark-matches"]) == status
+
+
 def test_single_texts_are_no_error_for_a_model_that_marks(run: Path, data: Path, tmp_path: Path) -> None:
     """The settings of such a run say that its model marks matches; they repeat the run."""
     words = arguments(run, data, tmp_path / "one", {"text-pair": "", "train.steps": "2", "train.warmup": "1"})

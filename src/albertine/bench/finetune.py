@@ -28,6 +28,7 @@ from albertine.executors.process_pool import ProcessPool
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.run import build_trainer
+from albertine.interop.transformers_config import checkpoint_model_settings
 from albertine.settings.schema import first_changed
 from albertine.tasks.registry import primary_metric
 from albertine.tasks.scorer import Scorer
@@ -92,6 +93,7 @@ def measure_finetuning(
             f"--train.{unused.replace('_', '-')}: bench finetune runs one process, evaluates after the last "
             "step and keeps no run; leave it out"
         )
+    settings = without_marks(source, settings)
     prepared = prepare_task(source, settings)  # reports invalid settings before any run
     peer_options(prepared.checkpoint, prepared.model_settings)
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
@@ -106,6 +108,15 @@ def measure_finetuning(
                 f"{side}, seed {seed}: {100 * score:.1f} in {progress.format_duration(result.train_seconds)}"
             )
     return prepared.task.name, results
+
+
+def without_marks(source: str, settings: FinetuneBenchSettings) -> FinetuneBenchSettings:
+    """Return settings with which both sides train the same network: `transformers` adds no marks to it."""
+    if checkpoint_model_settings(prepare_task(source, settings).checkpoint).mark_matches:
+        return settings
+    if settings.mark_matches:
+        raise InputError("--mark-matches: transformers would be trained without marks; leave it out")
+    return replace(settings, mark_matches=False)
 
 
 def _finetune(run: FinetuneBenchRun) -> FinetuneBenchResult:

@@ -56,7 +56,7 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
             f"albertine finetune albert --task {task.task} --data {data} --train.steps "
             f"{steps} --train.batch-size {task.batch_size} --train.lr {task.lr:g} "
             f"--train.optimizer {task.optimizer} --train.evaluate-every {steps}"
-            f"{' --matching' if task.matching else ''}{' --mark-matches' if task.mark_matches else ''}"
+            f"{' --matching' if task.matching else ''} --{'' if task.mark_matches else 'no-'}mark-matches"
             f"{train_seed} --out {name}"
         )
     return lines

@@ -34,10 +34,12 @@ class ItemResult(NamedTuple):
     Attributes:
         output: what the client gets, before it becomes JSON.
         num_tokens: number of tokens that the model read.
+        depth: mean number of steps of depth that it took; None without an exit rule.
     """
 
     output: Any
     num_tokens: int
+    depth: float | None = None
 
 
 class BatchMetrics(Protocol):

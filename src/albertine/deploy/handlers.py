@@ -154,7 +154,7 @@ async def _submit(
     if record is not None:
         record.num_tokens = sum(result.num_tokens for result in results)
         record.num_truncated = sum("truncated_tokens" in result.output for result in results)
-        record.depths = [result.output["depth"] for result in results if "depth" in result.output]
+        record.depths = [result.depth for result in results if result.depth is not None]
     return results
 
 

@@ -20,12 +20,13 @@ def make_logits_function(model: TaskModel) -> BatchFunction | None:
 
     def process_batch(examples: Sequence[Any]) -> list[ItemResult]:
         scored = scorer.score_chunk(examples)
+        depths = scored.depths or [None] * len(scored.encoded)
         results = []
-        for encoded, (logits,) in zip(scored.encoded, scored.scores, strict=True):
+        for encoded, (logits,), depth in zip(scored.encoded, scored.scores, depths, strict=True):
             output: dict[str, Any] = {"logits": dict(zip(labels, logits.tolist(), strict=True))}
             if encoded.num_truncated_tokens:
                 output["truncated_tokens"] = encoded.num_truncated_tokens
-            results.append(ItemResult(output, encoded.num_tokens))
+            results.append(ItemResult(output, encoded.num_tokens, depth))
         return results
 
     return process_batch

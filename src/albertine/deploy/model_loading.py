@@ -167,7 +167,10 @@ def _pipeline_endpoint(pipeline: Pipeline, model: TaskModel) -> Endpoint:
         return example
 
     def predict_batch(examples: Sequence[Any]) -> list[ItemResult]:
-        return [ItemResult(*counted) for counted in pipeline.predict_counted(examples)]
+        return [
+            ItemResult(prediction, num_tokens, prediction.get("depth"))
+            for prediction, num_tokens in pipeline.predict_counted(examples)
+        ]
 
     return Endpoint(
         "/predict",

@@ -196,7 +196,12 @@ class Pretraining:
         return flops.training_per_token + more_heads
 
     def work(self, start: int, end: int) -> float:
-        """Return the sum of the FLOPs per token of the steps, all of which have about as many tokens."""
+        """Return the sum of the FLOPs per token of the steps, all of which have about as many tokens.
+
+        On a GPU it is their number: much of a step is the same with any depth (docs/records/first-gpu.md).
+        """
+        if self.distributed.device.type != "cpu":
+            return end - start
         total = self.settings.train.steps
         bounds = [math.ceil(bound * total) for bound in self.settings.curriculum.boundaries()]
         stages = ((max(start, first), min(end, last)) for first, last in pairwise(bounds))

@@ -24,7 +24,7 @@ OUTCOME_TEXTS = {
     "undecided": "Undecided.",
 }
 _CHART_MARGINS = 4  # the chart of differences reaches so many margins to each side
-_COSTS_TITLE = "Costs here: parameters of the encoder, size of the model, seconds of pre-training"
+_COSTS_TITLE = "Costs here: parameters of the encoder, its size in fp32, seconds of pre-training"
 _DIFFERENCES_TITLE = (
     f"Differences, in margins (the smallest that matter), up to {_CHART_MARGINS} on each side"
 )
