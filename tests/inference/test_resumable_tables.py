@@ -415,10 +415,15 @@ def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["predict", "score"])
-def test_killed_processes_resume(kind: str, model: Path, checkpoint: Path, tmp_path: Path) -> None:
-    """The real command, killed at random moments, with its own chunks and checkpoints."""
-    data = write_rows(tmp_path / "data.csv", 12_000, max_words=2)
+@pytest.mark.parametrize(("kind", "num_rows"), [("predict", 60_000), ("score", 12_000)])
+def test_killed_processes_resume(
+    kind: str, num_rows: int, model: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    """The real command, killed at random moments, with its own chunks and checkpoints.
+
+    It takes several seconds, because the first checkpoint comes after one.
+    """
+    data = write_rows(tmp_path / "data.csv", num_rows, max_words=2)
     words = [kind, str(model if kind == "predict" else checkpoint), "--data", str(data), "--device", "cpu"]
     words += ["--on-error", "skip", "--out"]
     out, expected = tmp_path / "out.csv", tmp_path / "expected.csv"

@@ -20,7 +20,7 @@ def make_logits_function(model: TaskModel) -> BatchFunction | None:
 
     def process_batch(examples: Sequence[Any]) -> list[ItemResult]:
         scored = scorer.score_chunk(examples)
-        depths = scored.depths or [None] * len(scored.encoded)
+        depths: Sequence[float | None] = scored.depths or [None] * len(scored.encoded)
         results = []
         for encoded, (logits,), depth in zip(scored.encoded, scored.scores, depths, strict=True):
             output: dict[str, Any] = {"logits": dict(zip(labels, logits.tolist(), strict=True))}
