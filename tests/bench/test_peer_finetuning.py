@@ -46,9 +46,10 @@ def test_neither_side_marks_the_tokens_of_pairs(tokenizer: Path, tmp_path: Path)
     source, file = str(tmp_path / "start"), str(tmp_path / "a.jsonl")
     settings = FinetuneBenchSettings(task="classify", data=file, dev=file, text_pair="other", device="cpu")
     assert prepare_task(source, settings).model_settings.mark_matches
-    assert not prepare_task(source, without_marks(source, settings)).model_settings.mark_matches
+    unmarked = without_marks(Path(source), settings)
+    assert not prepare_task(source, unmarked).model_settings.mark_matches
     with pytest.raises(InputError, match="transformers would be trained without marks"):
-        without_marks(source, replace(settings, mark_matches=True))
+        without_marks(Path(source), replace(settings, mark_matches=True))
 
 
 @pytest.mark.slow

@@ -93,8 +93,8 @@ def measure_finetuning(
             f"--train.{unused.replace('_', '-')}: bench finetune runs one process, evaluates after the last "
             "step and keeps no run; leave it out"
         )
-    settings = without_marks(source, settings)
     prepared = prepare_task(source, settings)  # reports invalid settings before any run
+    settings = without_marks(prepared.checkpoint, settings)
     peer_options(prepared.checkpoint, prepared.model_settings)
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):
@@ -110,9 +110,9 @@ def measure_finetuning(
     return prepared.task.name, results
 
 
-def without_marks(source: str, settings: FinetuneBenchSettings) -> FinetuneBenchSettings:
+def without_marks(checkpoint: Path, settings: FinetuneBenchSettings) -> FinetuneBenchSettings:
     """Return settings with which both sides train the same network: `transformers` adds no marks to it."""
-    if checkpoint_model_settings(prepare_task(source, settings).checkpoint).mark_matches:
+    if checkpoint_model_settings(checkpoint).mark_matches:
         return settings
     if settings.mark_matches:
         raise InputError("--mark-matches: transformers would be trained without marks; leave it out")
