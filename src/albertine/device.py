@@ -54,6 +54,11 @@ def has_fast_bf16(device: torch.device) -> bool:
     return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
+def has_amx() -> bool:
+    """Return whether the processor has AMX, with which products in bf16 are several times as fast."""
+    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
+
+
 @cache
 def peak_flops(dtype: torch.dtype, device: torch.device) -> float:
     """Return the measured throughput of large matrix products on this machine, in FLOP per second."""

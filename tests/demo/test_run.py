@@ -19,7 +19,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.demo import workspace
 from albertine.demo.commands import albertine_executable
 from albertine.demo.page import _probe_blocks
-from albertine.demo.run import _prepare_folder
+from albertine.demo.run import _prepare_folder, _with_hidden_size
 from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import DemoWorkspace
 from albertine.errors import InputError
@@ -178,6 +178,15 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert run_command(app, ["demo", "--out", str(tmp_path / "photos")]) == 2
     assert "is not a demo" in capsys.readouterr().err
     assert [file.name for file in (tmp_path / "photos").iterdir()] == ["one.jpg"]
+
+
+@pytest.mark.parametrize(("has_amx", "width"), [(False, 128), (True, 256)])
+def test_the_model_is_wide_on_processors_with_amx(
+    has_amx: bool, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("albertine.demo.run.has_amx", lambda: has_amx)
+    assert _with_hidden_size(tmp_path, DemoSettings()).hidden_size == width
+    assert _with_hidden_size(tmp_path, DemoSettings(hidden_size=192)).hidden_size == 192
 
 
 def test_a_demo_killed_in_its_first_moments_starts_again(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         lines.insert(-1, f"albertine evaluate albert --task blimp --data {pairs}")
     if not settings.text:
         world_task_options = (
-            f"--tasks mnli,squad --train {settings.examples} --dev {plan.DEV_EXAMPLES} --test 1 "
+            f"--tasks sst-2,squad --train {settings.examples} --dev {plan.DEV_EXAMPLES} --test 1 "
             "--extra 0 --other 0"
         )
         lines.insert(
@@ -50,13 +50,13 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         )
     for name in workspace.task_names():
         task = plan.DEMO_TASKS[name]
-        steps = plan.finetuning_steps(settings, name)
+        steps = settings.finetuning_steps
         data = "world" if task.uses_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"
         lines.append(
             f"albertine finetune albert --task {task.task} --data {data} --train.steps "
             f"{steps} --train.batch-size {task.batch_size} --train.lr {task.lr:g} "
             f"--train.optimizer {task.optimizer} --train.evaluate-every {steps}"
-            f"{' --matching' if task.matching else ''} --{'' if task.mark_matches else 'no-'}mark-matches"
+            f" --{'' if task.mark_matches else 'no-'}mark-matches"
             f"{train_seed} --out {name}"
         )
     return lines

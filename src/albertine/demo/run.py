@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
 from albertine.demo.commands import next_commands
@@ -15,7 +13,7 @@ from albertine.demo.page import demo_page
 from albertine.demo.plan import PLAN_NUMBER
 from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import RESULTS_FOLDER, DemoWorkspace
-from albertine.device import has_fast_bf16
+from albertine.device import has_amx
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.report.write import REPORT_FILE
@@ -24,7 +22,7 @@ from albertine.text.sources import Source, find_sources
 
 _SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE, _PLAN_FILE = "demo.toml", "demo.lock", "elapsed", "plan"
 _TEXT_FILE = "text.json"  # in the folder of results: the files that the demo reads
-_DURATION = "about a quarter of an hour on two cores, less with AMX"  # of the default settings
+_DURATION = "five to seven minutes on two cores"  # of the default settings
 
 
 def run_demo(out: Path, settings: DemoSettings) -> None:
@@ -64,7 +62,7 @@ def _with_hidden_size(out: Path, settings: DemoSettings) -> DemoSettings:
         return settings
     file = out / _SETTINGS_FILE
     stored = build_settings(DemoSettings, read_settings_file(file)).hidden_size if file.exists() else None
-    default = 256 if has_fast_bf16(torch.device("cpu")) else 128
+    default = 256 if has_amx() else 128
     return replace(settings, hidden_size=stored or default)
 
 

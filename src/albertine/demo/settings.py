@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from albertine.settings import SettingError, Settings, setting
 
-_STORIES, _EXAMPLES = 12_000, 6_000
+_STORIES, _EXAMPLES = 8_000, 6_000
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,14 @@ class DemoSettings(Settings):
     )
     hidden_size: int | None = setting(
         None,
-        "Width of the model; by default 256 where the processor multiplies bf16 fast, else 128.",
+        "Width of the model; by default 256 on processors with AMX, else 128.",
         minimum=128,
         maximum=4_096,
     )
     pretraining_steps: int = setting(
-        1_000, "Steps of pre-training the ALBERT, at 4,096 tokens.", minimum=10, maximum=10_000_000
+        800, "Steps of pre-training the ALBERT, at 4,096 tokens.", minimum=10, maximum=10_000_000
     )
-    finetuning_steps: int = setting(
-        400, "Steps of a fine-tuning run; on MNLI, half as many more.", minimum=5, maximum=1_000_000
-    )
+    finetuning_steps: int = setting(400, "Steps of each fine-tuning run.", minimum=5, maximum=1_000_000)
     seed: int = setting(0, "Random seed of all steps.", minimum=0, maximum=1 << 53)
 
     def check(self) -> None:

@@ -184,12 +184,15 @@ class DemoWorkspace:
     def pretrain_albert(self) -> None:
         """Pre-train the ALBERT, and beside it fine-tune it with its initial weights.
 
-        A model this small is hardly faster on two cores, so each run has one.
+        A model this small is hardly faster on two cores, so each run has one. The three tasks together take
+        about as long as pre-training.
         """
         pretraining = self._pretraining_runs(("albert",))
         self.untrained_checkpoint()
-        finetuning = self._finetuning_runs("untrained", plan.BESIDE_PRETRAINING)
-        steps = self.settings.pretraining_steps * len(pretraining) + self._total_steps(finetuning)
+        finetuning = self._finetuning_runs("untrained")
+        steps = self.settings.pretraining_steps * len(pretraining) + self.settings.finetuning_steps * len(
+            finetuning
+        )
         run_in_parallel("Training", pretraining | finetuning, steps, choose_device("auto"))
 
     def pretrain_berts(self) -> None:
@@ -202,23 +205,18 @@ class DemoWorkspace:
             self.out / name: partial(self.pretrain_model, name) for name in names if name not in self.results
         }
 
-    def _finetuning_runs(
-        self, start: Start, names: Collection[str]
-    ) -> dict[Path, Callable[[], dict[str, Any]]]:
-        """Return the fine-tuning runs of a model on some tasks that are not finished, by their folder."""
+    def _finetuning_runs(self, start: Start) -> dict[Path, Callable[[], dict[str, Any]]]:
+        """Return the fine-tuning runs of a model that are not finished, by their folder."""
         return {
             self._tasks_folder(start) / name: partial(self.finetune_model, name, start)
             for name in self.task_names()
-            if name in names and _result_name(name, start) not in self.results
+            if _result_name(name, start) not in self.results
         }
 
     def _tasks_folder(self, start: Start) -> Path:
         if start in _BERTS:
             return self.out / f"{start}-tasks"
         return (self.out if start == "albert" else self.out / "untrained") / "tasks"
-
-    def _total_steps(self, runs: Collection[Path]) -> int:
-        return sum(plan.finetuning_steps(self.settings, folder.name) for folder in runs)
 
     def untrained_checkpoint(self) -> Path:
         """Write the ALBERT with the weights with which its pre-training begins; return its folder."""
@@ -314,13 +312,14 @@ class DemoWorkspace:
         return self.results.get("questions", compute)
 
     def finetune_models(self) -> None:
-        """Fine-tune the pre-trained models on all tasks, and the initial weights on those left."""
+        """Fine-tune the pre-trained models on all tasks."""
         if not self.task_names():
             progress.print_message("too little text for multiple-choice questions: fine-tuning is skipped")
         remaining: dict[Path, Callable[[], dict[str, Any]]] = {}
-        for start in (*self.model_names, "untrained"):
-            remaining |= self._finetuning_runs(start, self.task_names())
-        run_in_parallel("Fine-tuning", remaining, self._total_steps(remaining), choose_device("auto"))
+        for start in self.model_names:
+            remaining |= self._finetuning_runs(start)
+        steps = self.settings.finetuning_steps * len(remaining)
+        run_in_parallel("Fine-tuning", remaining, steps, choose_device("auto"))
         for name in self.task_names():
             metrics = self.finetune_model(name)["metrics"]
             progress.print_message(f"{self._tasks_folder('albert') / name}: {format_metrics(metrics)}")
