@@ -55,7 +55,7 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def has_amx() -> bool:
-    """Return whether the processor has AMX, with which products in bf16 are several times as fast."""
+    """Return whether the processor has AMX, which multiplies bf16 several times as fast as AVX-512."""
     return bool(torch.cpu.get_capabilities().get("amx_bf16"))
 
 

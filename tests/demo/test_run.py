@@ -17,13 +17,15 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.corpus.corpus import Corpus
 from albertine.demo import workspace
-from albertine.demo.commands import albertine_executable
+from albertine.demo.commands import albertine_executable, equivalent_commands
 from albertine.demo.page import _probe_blocks
+from albertine.demo.plan import DEMO_TASKS, finetune_settings
 from albertine.demo.run import _prepare_folder, _with_hidden_size
 from albertine.demo.settings import DemoSettings
 from albertine.demo.workspace import DemoWorkspace
 from albertine.errors import InputError
 from albertine.model.parameter_counts import count_parameters
+from albertine.settings import build_settings, read_settings_file, settings_to_toml
 from albertine.text.sources import find_sources
 from albertine.train import parallel_runs
 
@@ -44,6 +46,19 @@ def read_well_formed(page: Path) -> str:
     return content
 
 
+def check_finetuning_commands(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that the commands in the report have the settings with which the demo fine-tunes."""
+    settings = build_settings(DemoSettings, read_settings_file(out / "demo.toml"))
+    lines = equivalent_commands(DemoWorkspace(out, settings))
+    lines = [line for line in lines if line.startswith("albertine finetune")]
+    for line, name in zip(lines, DEMO_TASKS, strict=True):
+        assert run_command(app, [*shlex.split(line)[1:], "--print-settings"]) == 0
+        run = finetune_settings(settings, name, out)
+        if DEMO_TASKS[name].uses_world:  # the command writes a world of its own
+            run = replace(run, data="world")
+        assert capsys.readouterr().out.startswith(settings_to_toml(run).rstrip())  # a sweep's settings follow
+
+
 @pytest.mark.slow
 def test_an_interrupted_demo_resumes_and_writes_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -57,6 +72,8 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     monkeypatch.setattr(DemoWorkspace, "probe_models", interrupted)
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 130
     assert not (out / "report.html").exists()
+    # All tasks without pre-training are fine-tuned beside pre-training.
+    assert len(list((out / "results").glob("untrained-*.json"))) == 3
     times_before = {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")}
     monkeypatch.setattr(DemoWorkspace, "probe_models", original)
     assert run_command(app, ["demo", "--out", str(out), "--stories", "700"]) == 2
@@ -78,6 +95,7 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     assert set(executables) == {shlex.split(albertine_executable())[0]}
     result = json.loads((out / "results" / "cloze.json").read_text())
     assert 0 < result["metrics"]["accuracy"] <= 1
+    check_finetuning_commands(out, capsys)
     monkeypatch.setattr(workspace, "write_world", interrupted)  # finished steps are not repeated
     monkeypatch.setattr(parallel_runs, "ProcessPool", interrupted)
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0

@@ -1,1 +1,1 @@
-"""The demo: the whole workflow in minutes, from text to two pre-trained models, three tasks and a report."""
+"""The demo: the whole workflow in minutes, from text to a pre-trained model, three tasks and a report."""

@@ -22,7 +22,7 @@ from albertine.text.sources import Source, find_sources
 
 _SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE, _PLAN_FILE = "demo.toml", "demo.lock", "elapsed", "plan"
 _TEXT_FILE = "text.json"  # in the folder of results: the files that the demo reads
-_DURATION = "five to seven minutes on two cores"  # of the default settings
+_DURATION = "about five minutes on two cores with fast bf16, up to ten without"  # of the default settings
 
 
 def run_demo(out: Path, settings: DemoSettings) -> None:

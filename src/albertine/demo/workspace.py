@@ -184,15 +184,13 @@ class DemoWorkspace:
     def pretrain_albert(self) -> None:
         """Pre-train the ALBERT, and beside it fine-tune it with its initial weights.
 
-        A model this small is hardly faster on two cores, so each run has one. The three tasks together take
-        about as long as pre-training.
+        A model this small is hardly faster on two cores, so each run has one.
         """
         pretraining = self._pretraining_runs(("albert",))
         self.untrained_checkpoint()
         finetuning = self._finetuning_runs("untrained")
-        steps = self.settings.pretraining_steps * len(pretraining) + self.settings.finetuning_steps * len(
-            finetuning
-        )
+        settings = self.settings
+        steps = settings.pretraining_steps * len(pretraining) + settings.finetuning_steps * len(finetuning)
         run_in_parallel("Training", pretraining | finetuning, steps, choose_device("auto"))
 
     def pretrain_berts(self) -> None:

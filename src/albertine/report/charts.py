@@ -1,7 +1,7 @@
 """Line charts as SVG and bar charts as HTML, in the colors of the page for light and dark mode.
 
 Curves are labeled at their ends instead of in a legend; baselines are dashed lines. Charts are
-half a page wide, so that a phone shows them whole.
+at most half a page wide, so that a phone shows them whole.
 """
 
 import math
