@@ -124,6 +124,11 @@ def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     assert out.startswith("classify: 50 examples, 16 at a time, 2 seeds\n")
     assert f"recommended: {result['recommended']}" in out
     assert times == [file.stat().st_mtime_ns for file in models]
+    position = arguments.index("--seeds") + 1
+    fewer_seeds = [*arguments[:position], "1", *arguments[position + 1 :]]
+    assert run_command(app, fewer_seeds) == 0
+    assert "16 at a time, 1 seed\n" in capsys.readouterr().out
+    assert times == [file.stat().st_mtime_ns for file in models]
     assert run_command(app, [*arguments, "--tolerance", "1"]) == 2
     assert "a benchmark with other settings" in capsys.readouterr().err
     settings = (tmp_path / "bench" / "bench.toml").read_text()

@@ -151,13 +151,20 @@ def _with_defaults(source: str, settings: ExitBenchSettings) -> ExitBenchSetting
 
 
 def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:
-    """Create the folder, or check that it is that of a benchmark with the same settings."""
+    """Create the folder, or check that it is that of a benchmark with the same settings.
+
+    The number of seeds may differ: those that are stored are not run again.
+    """
     file = out / _SETTINGS_FILE
     if not file.exists() and not is_unused(out):
         raise InputError(f"{out}: exists and is not a benchmark; give another --out or remove it")
     earlier = SettingsSource(settings.earlier_values)
-    if file.exists() and build_settings(ExitBenchSettings, earlier, read_settings_file(file)) != settings:
-        raise InputError(f"{out}: a benchmark with other settings ({file}); use the same, or another --out")
+    if file.exists():
+        stored = build_settings(ExitBenchSettings, earlier, read_settings_file(file))
+        if replace(stored, seeds=settings.seeds) != settings:
+            raise InputError(
+                f"{out}: a benchmark with other settings ({file}); use the same, or another --out"
+            )
     out.mkdir(parents=True, exist_ok=True)
     with atomic_file(file) as new_file:
         new_file.write_text(settings_to_toml(settings), encoding="utf-8")

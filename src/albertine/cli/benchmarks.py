@@ -222,7 +222,7 @@ def bench_exits(
 ) -> None:
     """Measure what exits save, beside padded batches, models without exits and shallower models.
 
-    An interrupted benchmark resumes with the same command.
+    An interrupted benchmark resumes with the same command; a larger --seeds adds runs.
 
     Example: albertine bench exits my-run --task sst-2 --data glue/ --out exits-on-sst-2
 

@@ -83,8 +83,6 @@ def _pair(row: TableRow, file_name: str) -> MinimalPair:
     for column, sentence in ((_GOOD, good), (_BAD, bad)):
         if not sentence.strip():
             raise RowError(f"column {column} is empty")
-    if good == bad:
-        raise RowError(f"{_GOOD} and {_BAD} are the same sentence")
     paradigm, phenomenon = (_name_in(row, column) for column in (_PARADIGM, _PHENOMENON))
     return MinimalPair(row.location, str(row.number), good, bad, paradigm or file_name, phenomenon)
 
