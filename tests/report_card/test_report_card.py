@@ -200,7 +200,7 @@ def test_the_page_is_well_formed_and_self_contained(card_folder: Path, card: dic
     Tree.fromstring(content[content.index("<body>") : content.index("</html>")].replace("&nbsp;", " "))
     assert not re.search(r'(src|href)="?http|@import|url\(', content)
     texts = ("Report card of my-run", "without pre-training", "95% interval", "Recipe", "all phenomena")
-    for text in (*texts, "Muon with a peak learning rate of 0.002", "On MNLI and QQP, the head compares"):
+    for text in (*texts, "Muon, a peak learning rate of 0.002", "On MNLI and QQP, the head compares"):
         assert text in content, text
     for task in card["tasks"]:
         assert f"{100 * task['score']:.1f}" in content

@@ -1,7 +1,7 @@
 """Benchmark of exits: what a fine-tuned model scores with less depth, and what that saves.
 
 For each seed, a checkpoint is fine-tuned with exits and without and, if its layers share their weights,
-with fewer layers, without exits. All models are measured on dev, the one with exits with every exit rule.
+with fewer layers, without exits. All models are measured on dev, the one with exits with every rule.
 Classifiers also run rules of patience and confidence in padded batches. Results are stored, and an
 interrupted benchmark resumes.
 """
@@ -245,8 +245,10 @@ class _ExitBenchmark:
         model = load_finetuned(run, EngineOptions(settings.device))
         examples = [example for example, _ in prepare_task(start, settings).dev]
         rules = dict(exit_rules(model)) if variant.layers is None else {}
-        if variant.trains_exits and not model.task_type.predicts_numbers:
-            # It needs one more prediction than there are layers.
+        if not variant.trains_exits:
+            rules = {name: rule for name, rule in rules.items() if not rule.can_exit}
+        elif not model.task_type.predicts_numbers:
+            # Patience K needs K + 1 predictions, one more than there are layers.
             rules[NEVER] = ExitRule(patience=model.engine.model_settings.layers)
         points = measure_points(model, examples, rules, self._settings.examples_at_a_time)
         padded = self._padded_seconds(model, examples, rules) if variant.trains_exits else {}

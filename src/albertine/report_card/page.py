@@ -138,10 +138,10 @@ def _recipe_blocks(card: ReportCard) -> list[str]:
     if not card.tasks:
         return []
     explanation = (
-        f"All report cards use recipe {card.recipe['version']}, so their scores can be compared: "
-        f"{_OPTIMIZER_TITLES[card.recipe['optimizer']]} with a peak learning rate of "
-        f"{card.recipe['learning_rate']:g}, and linear warm-up and decay. Optimizer and rate follow from the "
-        "model's width. The model of the last step counts: nothing is selected on dev."
+        f"Report cards with recipe {card.recipe['version']} can be compared. This model was fine-tuned with "
+        f"{_OPTIMIZER_TITLES[card.recipe['optimizer']]}, a peak learning rate of "
+        f"{card.recipe['learning_rate']:g}, and linear warm-up and decay; optimizer and rate follow from its "
+        "width. The model of the last step counts: nothing is selected on dev."
     )
     rows = [
         (

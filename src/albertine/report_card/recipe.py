@@ -49,7 +49,7 @@ class TaskRecipe:
         epochs: how often a run takes each training example.
         batch_size: examples per step.
         max_length: maximum tokens of a sequence.
-        is_pair: whether an example has two texts, which the head then compares.
+        has_text_pair: whether an example has the columns text and text_pair.
         marks_matches: whether the tokens that both texts have in common are marked.
     """
 
@@ -60,7 +60,7 @@ class TaskRecipe:
     epochs: int = 2
     batch_size: int = 32
     max_length: int = 128
-    is_pair: bool = False
+    has_text_pair: bool = False
     marks_matches: bool = False
 
     @property
@@ -86,7 +86,7 @@ TASK_RECIPES = {
             "MNLI",
             "accuracy",
             "Does one sentence follow from the other?",
-            is_pair=True,
+            has_text_pair=True,
             marks_matches=True,
         ),
         # Fewer than 900 training questions, so more epochs of smaller batches; their passages are long.
@@ -101,7 +101,7 @@ TASK_RECIPES = {
             marks_matches=True,
         ),
         TaskRecipe(
-            "qqp", "QQP", "accuracy", "Do two questions ask the same?", is_pair=True, marks_matches=True
+            "qqp", "QQP", "accuracy", "Do two questions ask the same?", has_text_pair=True, marks_matches=True
         ),
         TaskRecipe("sst-2", "SST-2", "accuracy", "Is a review positive or negative?"),
         TaskRecipe("cola", "CoLA", "matthews", "Is a sentence acceptable English?"),
@@ -121,7 +121,12 @@ def optimizer_and_rate(width: int) -> tuple[OptimizerName, float]:
 
 def compares_texts(recipe: TaskRecipe, model: ModelSettings) -> bool:
     """Return whether the head compares the two texts of a pair, which it tells apart by their segments."""
-    return recipe.is_pair and model.segments > 1
+    return recipe.has_text_pair and model.segments > 1
+
+
+def marks_matches(recipe: TaskRecipe, model: ModelSettings) -> bool:
+    """Return whether the tokens that two texts have in common are marked; needs segments, likewise."""
+    return recipe.marks_matches and model.segments > 1
 
 
 def finetune_settings(
@@ -142,9 +147,9 @@ def finetune_settings(
         task=recipe.task,
         data=str(data / "train.jsonl"),
         dev=str(data / "dev.jsonl"),
-        text_pair="text_pair" if recipe.is_pair else None,
+        text_pair="text_pair" if recipe.has_text_pair else None,
         matching=compares_texts(recipe, model),
-        mark_matches=recipe.marks_matches and model.segments > 1,
+        mark_matches=marks_matches(recipe, model),
         device=device,
         dropout=_DROPOUT,
         classifier_dropout=_CLASSIFIER_DROPOUT,
@@ -179,7 +184,7 @@ def recipe_json(model: ModelSettings) -> dict[str, Any]:
                 "batch_size": recipe.batch_size,
                 "max_length": min(recipe.max_length, model.max_length),
                 "matching": compares_texts(recipe, model),
-                "mark_matches": recipe.marks_matches and model.segments > 1,
+                "mark_matches": marks_matches(recipe, model),
             }
             for recipe in TASK_RECIPES.values()
         },
