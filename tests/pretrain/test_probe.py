@@ -20,11 +20,12 @@ from albertine.errors import InputError
 from albertine.pretrain import probe as probe_module
 from albertine.pretrain.kept_gain import measure_kept_gain
 from albertine.pretrain.probe import ProbeResult, probe, show_probe
+from albertine.pretrain.run import pretrain
 from albertine.pretrain.scores import SUM_COLUMNS, ratio_estimate, wilson_estimate
-from albertine.pretrain.settings import ProbeSettings
+from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.settings import HeadSettings
 
-from .conftest import MODEL
+from .conftest import MODEL, with_train
 
 
 @pytest.fixture
@@ -135,6 +136,18 @@ def test_invalid_probes_raise(probe_settings: ProbeSettings, corpus: Corpus, tmp
     albertine.save(classifier, tmp_path / "judge", tokenizer=corpus.tokenizer)
     with pytest.raises(InputError, match="judge: its head is classify; only a pre-trained model predicts"):
         probe(str(tmp_path / "judge"), probe_settings)
+
+
+def test_a_run_is_probed_at_the_length_of_its_samples(
+    settings: PretrainSettings, probe_settings: ProbeSettings, tmp_path: Path
+) -> None:
+    assert settings.objective.max_length < settings.model.max_length
+    pretrain(tmp_path / "run", with_train(settings, steps=2))
+    default = probe(str(tmp_path / "run"), replace(probe_settings, max_length=None))
+    as_trained = replace(probe_settings, max_length=settings.objective.max_length)
+    assert default == probe(str(tmp_path / "run"), as_trained)
+    longest = replace(probe_settings, max_length=settings.model.max_length)
+    assert default.sequences > probe(str(tmp_path / "run"), longest).sequences
 
 
 def test_probe_of_a_model_without_a_pair_head(

@@ -9,6 +9,7 @@ corpus.
 import json
 import math
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,12 @@ from albertine.pretrain.scores import (
     sample_sums,
     wilson_estimate,
 )
-from albertine.pretrain.settings import ProbeSettings
+from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.pretrain.setup import load_pretrained_checkpoint
 from albertine.pretrain.unigram_baseline import TokenFrequencies
+from albertine.settings import build_settings
 from albertine.tasks.metrics.intervals import Estimate
+from albertine.train.run_folder import has_checkpoints, read_run_settings
 
 _MICRO_BATCH_TOKENS = 4_096
 
@@ -81,6 +84,17 @@ class ProbeResult:
         return values
 
 
+def _trained_length(checkpoint: str) -> int:
+    """Return the length of the longest samples of a run; 512 for other checkpoints.
+
+    A model with rotary positions may take more tokens than it has seen together, and is worse on them.
+    """
+    run = Path(checkpoint)
+    if not has_checkpoints(run):
+        return 512
+    return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).longest_sample()
+
+
 def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) -> ProbeResult:
     """Evaluate a checkpoint on the held-out documents of a corpus.
 
@@ -96,7 +110,7 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
     longest, name = model.settings.max_length, "the model"
     if original is not None and original.settings.max_length < longest:
         longest, name = original.settings.max_length, str(settings.original)
-    max_length = settings.max_length or min(512, longest)
+    max_length = settings.max_length or min(_trained_length(checkpoint), longest)
     if max_length > longest:
         raise InputError(f"--max-length {max_length}: {name} takes {longest} tokens")
     objective = ObjectiveSettings("sop", max_length, seed=settings.seed)

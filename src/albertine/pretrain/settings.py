@@ -93,7 +93,10 @@ class ProbeSettings(Settings):
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
     tokens: int = setting(200_000, "Maximum number of held-out tokens.", minimum=64)
     max_length: int | None = setting(
-        None, "Maximum length of samples in tokens; by default that of the model, at most 512.", minimum=8
+        None,
+        "Maximum length of samples in tokens; by default that of the samples of the run, and for other "
+        "checkpoints that of the model, at most 512.",
+        minimum=8,
     )
     seed: int = setting(0, "Random seed of the samples.", minimum=0)
     depth: int | None = setting(None, PRETRAINED_DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
