@@ -245,7 +245,7 @@ class _ExitBenchmark:
         model = load_finetuned(run, EngineOptions(settings.device))
         examples = [example for example, _ in prepare_task(start, settings).dev]
         rules = dict(exit_rules(model)) if variant.layers is None else {}
-        if not variant.trains_exits:
+        if not variant.trains_exits:  # compared at fixed depths only
             rules = {name: rule for name, rule in rules.items() if not rule.can_exit}
         elif not model.task_type.predicts_numbers:
             # Patience K needs K + 1 predictions, one more than there are layers.

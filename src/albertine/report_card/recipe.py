@@ -125,7 +125,7 @@ def compares_texts(recipe: TaskRecipe, model: ModelSettings) -> bool:
 
 
 def marks_matches(recipe: TaskRecipe, model: ModelSettings) -> bool:
-    """Return whether the tokens that two texts have in common are marked; needs segments, likewise."""
+    """Return whether the tokens that two texts have in common are marked; segments tell the texts apart."""
     return recipe.marks_matches and model.segments > 1
 
 
