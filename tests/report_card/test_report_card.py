@@ -138,7 +138,7 @@ def test_the_same_command_computes_nothing_again(
     words = card_words(run, card_folder, *all_parts(corpus, tasks))
     assert run_command(app, words) == 0
     table = capsys.readouterr().out
-    for text in ("loss on [MASK] tokens", "BLiMP", "islands", "XQuAD", "Matthews", "untrained"):
+    for text in ("loss on [MASK] tokens", "BLiMP", "islands", "XQuAD", "Matthews", "not pre-trained"):
         assert text in table, text
     assert run_command(app, [*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(before)
@@ -200,7 +200,12 @@ def test_the_page_is_well_formed_and_self_contained(card_folder: Path, card: dic
     Tree.fromstring(content[content.index("<body>") : content.index("</html>")].replace("&nbsp;", " "))
     assert not re.search(r'(src|href)="?http|@import|url\(', content)
     texts = ("Report card of my-run", "without pre-training", "95% interval", "Recipe", "all phenomena")
-    for text in (*texts, "Muon, a peak learning rate of 0.002", "On MNLI and QQP, the head compares"):
+    for text in (
+        *texts,
+        "Muon, a peak learning rate of 0.002",
+        "On MNLI and QQP, the head compares",
+        "marked on MNLI, QQP, XQuAD",
+    ):
         assert text in content, text
     for task in card["tasks"]:
         assert f"{100 * task['score']:.1f}" in content

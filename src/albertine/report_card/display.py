@@ -7,8 +7,16 @@ from albertine.display import display_text
 from albertine.report_card.card import ReportCard, TaskScores
 from albertine.report_card.results import EstimatedScore, HeldOutScores
 
-CHANCE = "50.0"
-TASK_TITLES = ("task", "metric", "pre-trained", "untrained", "TF-IDF", "most common", "\N{PLUS-MINUS SIGN}")
+CHANCE = 0.5  # of sentence orders and minimal pairs
+TASK_TITLES = (
+    "task",
+    "metric",
+    "pre-trained",
+    "not pre-trained",
+    "TF-IDF",
+    "most common",
+    "\N{PLUS-MINUS SIGN}",
+)
 _UNKNOWN = "-"
 
 
@@ -47,7 +55,7 @@ def held_out_rows(scores: HeldOutScores) -> list[tuple[str, str, str, str]]:
     return [
         ("loss on [MASK] tokens", *loss_text(scores.mask_token_loss), ""),
         ("accuracy on [MASK] tokens, %", *share_text(scores.mask_token_accuracy), ""),
-        ("accuracy of sentence order, %", *share_text(scores.order_accuracy), CHANCE),
+        ("accuracy of sentence order, %", *share_text(scores.order_accuracy), score_text(CHANCE)),
     ]
 
 
@@ -70,9 +78,9 @@ def phenomenon_title(name: str) -> str:
 
 
 def tasks_note(card: ReportCard) -> str:
-    """Return what the columns of the tasks mean."""
-    seeds = f"; medians of {card.seeds} seeds, with the range" if card.seeds > 1 else ""
+    """Return how to read the table of the tasks."""
+    seeds = "Scores are medians of several seeds, with their range. " if card.seeds > 1 else ""
     return (
-        "untrained: the same network and recipe without pre-training; "
-        f"\N{PLUS-MINUS SIGN}: half the 95% interval that follows from the number of dev examples{seeds}"
+        f"{seeds}\N{PLUS-MINUS SIGN} is half the 95% interval that follows from the number of dev examples: "
+        "scores that differ by less may differ by chance. A dash means that there is no such baseline."
     )

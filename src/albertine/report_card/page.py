@@ -7,6 +7,7 @@ from albertine.report.charts import Bar, Interval, bar_chart, interval_chart
 from albertine.report.page import Page, Section, html_paragraphs, html_table, side_by_side
 from albertine.report_card.card import ReportCard, TaskScores
 from albertine.report_card.display import (
+    CHANCE,
     TASK_TITLES,
     held_out_rows,
     interval_text,
@@ -14,10 +15,10 @@ from albertine.report_card.display import (
     score_text,
     share_text,
     task_row,
+    tasks_note,
 )
 from albertine.report_card.recipe import PAIRS_PER_PARADIGM, TASK_RECIPES
 
-_CHANCE = 0.5
 _OPTIMIZER_TITLES = {"muon": "Muon", "adamw": "AdamW"}
 
 
@@ -42,7 +43,7 @@ def _summary(card: ReportCard) -> str:
     gain = (
         f"Pre-training {'gains' if points >= 0 else 'loses'} {abs(points):.1f} points on average over "
         f"{counted(len(card.tasks), 'task')}, compared with the same network "
-        "fine-tuned from fresh weights."
+        "fine-tuned without pre-training."
     )
     ahead = [task.recipe.title for task in card.tasks if (task.baselines.tf_idf or 0.0) > task.score]
     return gain + (f" A linear model on TF-IDF is ahead on {', '.join(ahead)}." if ahead else "")
@@ -94,7 +95,7 @@ def _pairs_blocks(card: ReportCard) -> list[str]:
     )
     return [
         html_paragraphs(explanation),
-        interval_chart("Acceptable sentence preferred, %", intervals, _CHANCE),
+        interval_chart("Acceptable sentence preferred, %", intervals, CHANCE),
     ]
 
 
@@ -103,20 +104,14 @@ def _task_blocks(card: ReportCard) -> list[str]:
         return []
     explanation = (
         "Each bar is a score on dev after the same short fine-tuning. Without pre-training, the "
-        "same network starts from the fresh weights with which a pre-training run begins. "
+        "same network starts from the weights with which a pre-training run begins. "
         "TF-IDF is a linear model that counts words and pairs of words."
-    )
-    note = (
-        "\N{PLUS-MINUS SIGN} is half the 95% interval that follows from the number of dev examples: "
-        "scores that differ by less may differ by chance. "
-        + ("Scores are medians of several seeds, with their range. " if card.seeds > 1 else "")
-        + "A dash means that there is no such baseline."
     )
     return [
         html_paragraphs(explanation),
         side_by_side(map(_task_chart, card.tasks)),
         html_table(TASK_TITLES, [task_row(task) for task in card.tasks]),
-        html_paragraphs(note),
+        html_paragraphs(tasks_note(card)),
     ]
 
 
@@ -156,14 +151,20 @@ def _recipe_blocks(card: ReportCard) -> list[str]:
     ]
     header = ("", "training examples", "dev examples", "epochs", "batch size", "steps")
     notes = []
-    compared = [
-        task.recipe.title for task in card.tasks if card.recipe["tasks"][task.recipe.task]["matching"]
-    ]
+    compared = _titles_with(card, "matching")
     if compared:
         notes.append(f"On {' and '.join(compared)}, the head compares the two texts token by token.")
+    marked = _titles_with(card, "mark_matches")
+    if marked:
+        notes.append(f"The tokens that both texts have in common are marked on {', '.join(marked)}.")
     if any(task.recipe is TASK_RECIPES["squad-1.1"] for task in card.tasks):
         notes.append("XQuAD has no training part: the questions on its last passages, a quarter, are dev.")
     return [html_paragraphs(explanation), html_table(header, rows), html_paragraphs(*notes)]
+
+
+def _titles_with(card: ReportCard, setting: str) -> list[str]:
+    """Return the titles of the tasks whose fine-tuning has a setting."""
+    return [task.recipe.title for task in card.tasks if card.recipe["tasks"][task.recipe.task][setting]]
 
 
 def _skipped_blocks(card: ReportCard) -> list[str]:

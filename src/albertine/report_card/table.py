@@ -49,7 +49,7 @@ def _pairs_table(card: ReportCard) -> Table | None:
             escape(phenomenon_title(accuracy.name)),
             score_text(accuracy.accuracy),
             interval_text(accuracy.low, accuracy.high),
-            CHANCE,
+            score_text(CHANCE),
             f"{accuracy.num_pairs:,}",
         )
     return table
