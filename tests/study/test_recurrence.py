@@ -27,7 +27,7 @@ from albertine.study.recurrence_fit import (
     fit_with_interval,
     possible_forms,
 )
-from albertine.study.recurrence_report import make_recurrence_report
+from albertine.study.recurrence_report import RecurrenceReport, make_recurrence_report
 from albertine.study.report import ClaimReport, make_report
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
@@ -204,6 +204,27 @@ def test_exponents_outside_of_the_range(tmp_path: Path) -> None:
     assert recurrence is not None
     inside = replace(recurrence, expected=ExponentRange(recurrence.fit.phi, 1.0))
     assert inside.outcome == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "size_term", "outcome"),
+    [
+        (PHI_BOUNDS[0], -0.3, 1.0, "contradicted"),  # wherever the interval begins, it ends below 0
+        (1.2, PHI_BOUNDS[1], 1.0, "contradicted"),
+        (PHI_BOUNDS[0], 0.3, 1.0, "undecided"),
+        (0.3, PHI_BOUNDS[1], 1.0, "undecided"),
+        (0.3, 0.6, 1.0, "confirmed"),
+        (PHI_BOUNDS[0], -0.3, 0.0, "undecided"),  # phi has no effect
+    ],
+)
+def test_intervals_at_the_bound_of_the_search(
+    low: float, high: float, size_term: float, outcome: str
+) -> None:
+    fit = RecurrenceFit(low, 1.0, 1.0, 1.0, 0.0, size_term, 1.0, error=0.1, low=low, high=high)
+    report = RecurrenceReport(ExponentRange(0.0, 1.0), (), {"sum": fit, "separate": fit}, {})
+    assert report.outcome == outcome
+    wide = replace(report, expected=ExponentRange(-1.0, 3.0))  # wider than the search
+    assert wide.outcome == ("confirmed" if (low, high, size_term) == (0.3, 0.6, 1.0) else "undecided")
 
 
 def test_a_claim_without_expectation_is_refused() -> None:

@@ -68,10 +68,15 @@ class RecurrenceFit:
     high: float = PHI_BOUNDS[1]
 
     @property
+    def has_effect(self) -> bool:
+        """Whether the loss depends on phi."""
+        return self.size_term > 0
+
+    @property
     def is_at_bound(self) -> bool:
         """Whether the interval of phi ends where the search does, or phi has no effect."""
         low, high = PHI_BOUNDS
-        return self.low < low + 1e-3 or self.high > high - 1e-3 or self.size_term == 0
+        return self.low < low + 1e-3 or self.high > high - 1e-3 or not self.has_effect
 
     @property
     def interval(self) -> str:

@@ -62,13 +62,13 @@ class RecurrenceReport:
         return outcomes.pop() if len(outcomes) == 1 else "undecided"
 
     def _outcome(self, fit: RecurrenceFit) -> Outcome:
-        if fit.is_at_bound:
+        if not fit.has_effect:
             return "undecided"
-        if self.expected.above < fit.low and fit.high < self.expected.below:
-            return "confirmed"
+        # Beyond the bound of a search an interval extends only further outward, so it may still contradict.
         if fit.high < self.expected.above or fit.low > self.expected.below:
             return "contradicted"
-        return "undecided"
+        is_inside = self.expected.above < fit.low and fit.high < self.expected.below
+        return "confirmed" if is_inside and not fit.is_at_bound else "undecided"
 
     @property
     def text(self) -> str:
