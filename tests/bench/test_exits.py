@@ -12,8 +12,8 @@ import pytest
 import torch
 from tests.task_fixtures import random_words, write_jsonl
 
-from albertine.bench.exits import DepthScores, ExitBenchPoint, ExitBenchResult
 from albertine.bench.exits_picture import draw_exit_bench
+from albertine.bench.exits_result import DepthScores, ExitBenchPoint, ExitBenchResult
 from albertine.bench.padded_exits import time_padded_exits
 from albertine.cli import app
 from albertine.command import run_command

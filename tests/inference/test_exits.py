@@ -1,6 +1,7 @@
 """Exit rules in evaluation, prediction and pipelines: depths, messages, and wrong input."""
 
 import json
+import random
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -378,6 +379,44 @@ def test_easy_questions_take_less_depth(
     assert early.mean_depth is not None
     assert early.mean_depth < 2.5
     assert early.primary_metric >= full.primary_metric - 0.05
+
+
+def undecidable_reviews(seed: int, count: int) -> list[dict[str, Any]]:
+    """Return rows with the signals of all labels, and one of the labels at random."""
+    rng = random.Random(seed)
+    rows = []
+    for row in reviews(seed, count):
+        signals = rng.sample(("ka", "lo", "mi"), 3)
+        rows.append({**row, "review": " ".join([*signals, *row["review"].split()[3:]])})
+    return rows
+
+
+@pytest.mark.slow
+def test_hard_rows_take_more_depth_than_easy_ones_beside_them(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tokenizer: Path, tmp_path: Path
+) -> None:
+    save_folder(
+        Model(DEEP, HeadSettings("pretrain"), seed=1), tmp_path / "deep", tokenizer=load_tokenizer(tokenizer)
+    )
+    rows = [*reviews(1, 200), *undecidable_reviews(2, 200)]
+    random.Random(0).shuffle(rows)
+    settings = with_train_settings(
+        replace(finetune_settings, data=str(write_csv(tmp_path / "rows.csv", rows))),
+        steps=150,
+        evaluate_every=150,
+        optimizer="muon",
+        lr=1e-2,
+        exits=True,
+    )
+    finetune(str(tmp_path / "deep"), tmp_path / "run", settings)
+    pairs = zip(reviews(5, 30), undecidable_reviews(6, 30), strict=True)
+    texts = [row["review"] for pair in pairs for row in pair]
+    judge = pipeline(tmp_path / "run", device="cpu", precision="fp32", exit="confidence:0.9")
+    together = depths(judge(texts))  # one strip
+    easy, hard = together[::2], together[1::2]
+    assert fmean(easy) <= DEEP.layers / 3
+    assert fmean(hard) >= 0.9 * DEEP.layers
+    assert together == [depths(judge([text]))[0] for text in texts]
 
 
 @pytest.fixture(scope="session")

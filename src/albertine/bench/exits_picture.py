@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from albertine.atomic import atomic_file
-from albertine.bench.exits import ExitBenchPoint, ExitBenchResult
+from albertine.bench.exits_result import ExitBenchPoint, ExitBenchResult
 from albertine.display import counted
 from albertine.inference.show_exit_curve import SETTING_KINDS
 

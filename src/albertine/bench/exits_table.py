@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from albertine import progress
-from albertine.bench.exits import ExitBenchResult
+from albertine.bench.exits_result import ExitBenchResult
 from albertine.display import counted
 from albertine.inference.show_exit_curve import margin_text
 from albertine.paired_statistics import PairedDifference
