@@ -1,4 +1,4 @@
-from tests.export.export_fixtures import classifier, data, exported
+from tests.export.export_fixtures import archives, classifier, data, exported
 from tests.task_fixtures import checkpoint
 
-__all__ = ["checkpoint", "classifier", "data", "exported"]
+__all__ = ["archives", "checkpoint", "classifier", "data", "exported"]

@@ -1,5 +1,6 @@
-"""A classifier, rows that it labels itself, and its export."""
+"""A classifier, rows that it labels itself, and its export; the npm packages of a page."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 import torch
 from tests.task_fixtures import MODEL, reviews, write_csv
 
+from albertine.errors import AlbertineError
 from albertine.export.export import export
+from albertine.export.npm_packages import NpmPackage, package_archives
 from albertine.export.settings import ExportSettings
 from albertine.inference.pipeline import pipeline
 from albertine.interop.huggingface import save_folder
@@ -59,3 +62,14 @@ def exported(classifier: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = tmp_path_factory.mktemp("exported") / "onnx"
     export(classifier, folder, ExportSettings())
     return folder
+
+
+@pytest.fixture(scope="session")
+def archives() -> dict[NpmPackage, Path]:
+    """The npm packages, from the cache or fetched."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    try:
+        return package_archives(None)
+    except AlbertineError as error:
+        pytest.skip(str(error))

@@ -17,7 +17,7 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.engines.exported_folder import open_engine
 from albertine.engines.model_files import write_model
-from albertine.errors import AlbertineError, InputError, WorkError
+from albertine.errors import InputError, WorkError
 from albertine.export import npm_packages
 from albertine.export.export import export
 from albertine.export.npm_packages import NpmPackage, copy_libraries, has_cached_packages, package_archives
@@ -38,17 +38,6 @@ BERT_WORDS = (
     "the ida put it a b c d e i n o s t 1 0 , . ( ) - 漢 字 中 国 é ß n ##a ##b ##e ##s ##t ##o ##é ο δ σ ##ς"
 )
 CARD = TaskCard("classify", "classify", labels=LABELS, metric_names=("accuracy",), max_length=64)
-
-
-@pytest.fixture(scope="session")
-def archives() -> dict[NpmPackage, Path]:
-    """The npm packages, from the cache or fetched."""
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
-    try:
-        return package_archives(None)
-    except AlbertineError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture
