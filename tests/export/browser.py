@@ -79,14 +79,17 @@ class Browser:
     def emulate(self, command: str, **parameters: Any) -> Any:
         return self._call("goog/cdp/execute", {"cmd": command, "params": parameters})
 
-    def screenshot(self, file: Path, width: int, scheme: str) -> None:
-        """Write a picture of the whole page, for a width in pixels and a color scheme."""
+    def set_window(self, width: int, scheme: str) -> None:
+        """Show the page in a window of a width in pixels, with a color scheme."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         self.emulate("Emulation.setDeviceMetricsOverride", **size)
         self.emulate(
             "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
         )
-        time.sleep(0.5)
+
+    def screenshot(self, file: Path) -> None:
+        """Write a picture of the whole page."""
+        time.sleep(0.5)  # transitions end
         picture = self.emulate("Page.captureScreenshot", captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(picture["data"]))
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 import torch
+from matplotlib.image import imread
 from tests.export.browser import GPU_ARGUMENTS, Browser, missing_program, open_browser, serve_folder
 from tests.task_fixtures import LABELS, MODEL
 
@@ -352,6 +353,25 @@ def test_nothing_is_loaded_from_elsewhere(web_exports: WebExports, browser: Brow
         assert all(name.startswith(address) for name in names)
         with pytest.raises(RuntimeError, match="Failed to fetch"):
             browser.run("return fetch('http://localhost:9/')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["classify", "choice", "tag", "span", "mlm", "pretrain"])
+def test_the_page_fits_a_phone_a_tablet_and_a_desktop(
+    name: str, scheme: str, web_exports: WebExports, browser: Browser, tmp_path: Path
+) -> None:
+    with shown(web_exports(name), browser):
+        for width in (390, 768, 1280):
+            browser.set_window(width, scheme)
+            assert browser.run("return document.documentElement.scrollWidth") <= width
+            picture = tmp_path / f"{width}.png"
+            browser.screenshot(picture)
+            assert is_dark(picture) == (scheme == "dark")
+
+
+def is_dark(picture: Path) -> bool:
+    """Return whether most of a picture is dark."""
+    return float(imread(picture)[..., :3].mean()) < 0.5
 
 
 def test_webgpu_has_the_same_predictions(web_exports: WebExports) -> None:
