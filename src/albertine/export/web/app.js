@@ -288,6 +288,10 @@ function showChart() {
   const shares = steps.map((prediction) => new Map(TASKS[page.task].shares(prediction, details)));
   let lines = lineNames().map((name) => ({ name, values: shares.map((ofStep) => ofStep.get(name) ?? 0) }));
   let limits = [0, 1], format = (share) => `${Math.round(100 * share)}%`;
+  if (page.task === "fill-mask") { // the best of thousands of tokens may have a small share
+    const largest = Math.max(...lines.flatMap(({ values }) => values));
+    limits = [0, [0.2, 0.5, 1].find((top) => largest <= top) ?? 1];
+  }
   if (page.task === "regress") {
     const values = steps.map(({ value }) => value);
     limits = [Math.min(...values), Math.max(...values)];
