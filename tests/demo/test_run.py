@@ -28,6 +28,7 @@ from albertine.model.parameter_counts import count_parameters
 from albertine.settings import build_settings, read_settings_file, settings_to_toml
 from albertine.text.sources import find_sources
 from albertine.train import parallel_runs
+from tests.export.browser import assert_fits_windows
 
 SMALL_RUNS = ("--hidden-size", "128", "--pretraining-steps", "10", "--finetuning-steps", "5", "--quiet")
 SMALL = (*SMALL_RUNS, "--stories", "600", "--examples", "100")
@@ -81,6 +82,7 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
     assert run_command(app, ["demo", "--out", str(out), *SMALL]) == 0
     assert {file: file.stat().st_mtime_ns for file in (out / "albert").glob("*.safetensors")} == times_before
     page = read_well_formed(out / "report.html")
+    assert_fits_windows(out / "report.html")
     for text in (
         "Architecture",
         "bag of words",
@@ -107,6 +109,7 @@ def test_two_berts_are_trained_for_the_same_time(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     assert run_command(app, ["demo", "--compare", "--out", str(out), *SMALL]) == 0
     page = read_well_formed(out / "report.html")
+    assert_fits_windows(out / "report.html")
     assert "All models train on the same text for the same time" in page
     counts = {}
     for name in ("albert", "bert", "narrow-bert"):
@@ -145,6 +148,7 @@ def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.Captu
     out = tmp_path / "demo"
     assert run_command(app, ["demo", "--text", str(texts), "--out", str(out), *SMALL_RUNS]) == 0
     page = read_well_formed(out / "report.html")
+    assert_fits_windows(out / "report.html")
     assert "Which of four words is the original?" in page
     assert "bag of words" not in page
     assert "they <mark>were</mark> in the" in page  # a minimal pair from a held-out sentence

@@ -31,6 +31,10 @@ GPU_ARGUMENTS = (
 )
 
 
+# Widths of a phone, a tablet and a desktop, in pixels.
+WINDOWS = (390, 768, 1280)
+
+
 def missing_browser() -> str | None:
     """Return why there is no browser here; None if there is one."""
     return _missing("chromium", "chromedriver")
@@ -93,6 +97,13 @@ class Browser:
         picture = self.emulate("Page.captureScreenshot", captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(picture["data"]))
 
+    def width_of(self, file: Path, window: int) -> int:
+        """Return the width of a page in a window of a width in pixels."""
+        self.set_window(window, "light")
+        self.open(file.as_uri())
+        width: int = self.run("return document.documentElement.scrollWidth")
+        return width
+
     def close(self) -> None:
         self._request(f"session/{self._session}", None, "DELETE")
 
@@ -130,6 +141,14 @@ def open_browser(arguments: Sequence[str] = ARGUMENTS) -> Iterator[Browser]:
                 browser.close()
         finally:
             driver.terminate()
+
+
+def assert_fits_windows(page: Path) -> None:
+    """Check, if Chromium is installed, that a page is not wider than a phone, a tablet or a desktop."""
+    if missing_browser() is None:
+        with open_browser() as browser:
+            widths = {window: browser.width_of(page, window) for window in WINDOWS}
+        assert {window: width for window, width in widths.items() if width > window} == {}
 
 
 def free_port() -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 import torch
 from matplotlib.image import imread
-from tests.export.browser import GPU_ARGUMENTS, Browser, missing_program, open_browser, serve_folder
+from tests.export.browser import GPU_ARGUMENTS, WINDOWS, Browser, missing_program, open_browser, serve_folder
 from tests.task_fixtures import LABELS, MODEL
 
 from albertine import fill_mask_pipeline, pipeline
@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.skipif(missing_program() is not None, reason=str(missing_program())),
 ]
 
-WINDOWS = SequenceSettings(stride=12)
+OVERLAPPING = SequenceSettings(stride=12)
 TASKS = {
     "classify": (
         HeadSettings("classify", labels=3),
@@ -60,11 +60,11 @@ TASKS = {
     "tag": (HeadSettings("token", labels=3), TaskCard("tag", "tag", labels=LABELS, max_length=32)),
     "span": (
         HeadSettings("span"),
-        TaskCard("span", "span", max_length=32, allows_no_answer=True, sequence=WINDOWS),
+        TaskCard("span", "span", max_length=32, allows_no_answer=True, sequence=OVERLAPPING),
     ),
     "answerable span": (
         HeadSettings("span", answerable=True),
-        TaskCard("span", "span", max_length=32, allows_no_answer=True, sequence=WINDOWS),
+        TaskCard("span", "span", max_length=32, allows_no_answer=True, sequence=OVERLAPPING),
     ),
 }
 MODELS: dict[str, tuple[HeadSettings, TaskCard | None]] = {
@@ -361,7 +361,7 @@ def test_the_page_fits_a_phone_a_tablet_and_a_desktop(
     name: str, scheme: str, web_exports: WebExports, browser: Browser, tmp_path: Path
 ) -> None:
     with shown(web_exports(name), browser):
-        for width in (390, 768, 1280):
+        for width in WINDOWS:
             browser.set_window(width, scheme)
             assert browser.run("return document.documentElement.scrollWidth") <= width
             picture = tmp_path / f"{width}.png"

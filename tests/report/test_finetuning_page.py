@@ -17,6 +17,7 @@ from albertine.report.score_section import comparison_columns, key_figure_notes,
 from albertine.report.scores_by_length import length_groups, scores_by_length_html, truncation_html
 from albertine.report.write import write_report
 from albertine.tasks.registry import TASK_TYPES
+from tests.export.browser import assert_fits_windows
 from tests.task_fixtures import with_train_settings, write_jsonl
 
 from .test_write import read_well_formed
@@ -104,6 +105,7 @@ def test_page_of_every_task_type_with_hostile_texts(case: str, checkpoint: Path,
     for text in ("Scores", "What it gets wrong", "Short and long texts", "this model", *expected):
         assert text in page, text
     assert not re.search(r"<(script|img|i>|b>y)", page)
+    assert_fits_windows(tmp_path / "run" / "report.html")
     assert not re.search(r"<[^>]* on\w+=", page)
     assert page.count("</body>") == page.count("</html>") == 1
     assert not re.search(r"[\x00-\x08\x0e-\x1f]", page)

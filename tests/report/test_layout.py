@@ -7,7 +7,7 @@ import pytest
 
 from albertine.report.charts import Axes, Curve, Interval, interval_chart, line_chart
 from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table, side_by_side
-from tests.export.browser import Browser, missing_browser, open_browser
+from tests.export.browser import WINDOWS, Browser, missing_browser, open_browser
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,23 +43,14 @@ def page_of_everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def width_of(browser: Browser, file: Path, window: int) -> int:
-    """Return the width of a page in a window."""
-    metrics = {"width": window, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.emulate("Emulation.setDeviceMetricsOverride", **metrics)
-    browser.open(file.as_uri())
-    width: int = browser.run("return document.documentElement.scrollWidth")
-    return width
-
-
-@pytest.mark.parametrize("window", [400, 800, 1280])
+@pytest.mark.parametrize("window", WINDOWS)
 def test_no_page_is_wider_than_the_window(window: int, browser: Browser, page_of_everything: Path) -> None:
     assert STUDIES
-    widths = {file.name: width_of(browser, file, window) for file in (page_of_everything, *STUDIES)}
+    widths = {file.name: browser.width_of(file, window) for file in (page_of_everything, *STUDIES)}
     assert {name: width for name, width in widths.items() if width > window} == {}
 
 
 def test_a_page_that_is_too_wide_is_found(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "wide.html"
     file.write_text('<p style="width: 50rem">text</p>')
-    assert width_of(browser, file, 400) > 800
+    assert browser.width_of(file, 390) > 800
