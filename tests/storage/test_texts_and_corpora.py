@@ -67,17 +67,26 @@ def shard_bytes(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("options", ["--workers 1", "--workers 2", "--cluster ray"])
 def test_a_corpus_of_urls_has_the_bytes_of_a_local_one(
-    any_bucket: str, mixed_text: Path, tokenizer: Path, tmp_path: Path, workers: int
+    any_bucket: str,
+    mixed_text: Path,
+    tokenizer: Path,
+    tmp_path: Path,
+    options: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if "ray" in options:
+        pytest.importorskip("ray")  # it is not built for every platform
+        monkeypatch.setenv("RAY_ADDRESS", "local")
+        # Ray remembers the token of the home folder of its first cluster, and each test has a home of its own.
+        monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     upload_plainly(mixed_text, f"{any_bucket}/text")
-    arguments = ["--held-out", "0.1", "--workers", str(workers)]
-    arguments += ["--tokenizer", str(tokenizer)]
+    arguments = ["--held-out", "0.1", "--tokenizer", str(tokenizer)]
     local = tmp_path / "corpus"
     assert run_command(app, ["corpus", "build", str(mixed_text), "--out", str(local), *arguments]) == 0
     out = f"{any_bucket}/corpus"
-    command = ["corpus", "build", f"{any_bucket}/text", "--out", out, *arguments]
+    command = ["corpus", "build", f"{any_bucket}/text", "--out", out, *arguments, *options.split()]
     assert run_command(app, command) == 0
     corpus = Corpus(Path(out))
     assert shard_bytes(corpus.folder) == shard_bytes(local)
