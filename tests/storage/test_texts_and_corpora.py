@@ -79,7 +79,7 @@ def test_a_corpus_of_urls_has_the_bytes_of_a_local_one(
     if "ray" in options:
         pytest.importorskip("ray")  # it is not built for every platform
         monkeypatch.setenv("RAY_ADDRESS", "local")
-        # Ray remembers the token of the home folder of its first cluster, and each test has a home of its own.
+        # Ray remembers the token of the home of its first cluster, and each test has a home of its own.
         monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     upload_plainly(mixed_text, f"{any_bucket}/text")
     arguments = ["--held-out", "0.1", "--tokenizer", str(tokenizer)]
