@@ -140,10 +140,10 @@ class ScriptedJudge(Judge):
     def calibration_strips(self) -> Sequence[Strip]:
         return [Strip.from_sequences([[2, 7, 3]])]
 
-    def before(self) -> Accuracy:
+    def score_source(self) -> Accuracy:
         return Accuracy(1.0, "100", 100, "examples")
 
-    def after(self, folder: Path) -> Accuracy:
+    def score_export(self, folder: Path) -> Accuracy:
         assert (folder / "model.onnx").is_file()
         return Accuracy(self._scores.pop(0), "", 100, "examples")
 

@@ -106,11 +106,11 @@ class Judge(ABC):
         """Return input that shows the ranges of the activations."""
 
     @abstractmethod
-    def before(self) -> Accuracy:
+    def score_source(self) -> Accuracy:
         """Return the score of the source in fp32."""
 
     @abstractmethod
-    def after(self, folder: Path) -> Accuracy:
+    def score_export(self, folder: Path) -> Accuracy:
         """Return the score of the export, in the precision in which it is used by default."""
 
 
@@ -128,11 +128,9 @@ def create_judge(
     """
     is_pretrained = has_masked_head(model)
     option = "corpus" if is_pretrained else "data"
-    for name, is_wrong in (
-        ("corpus", not is_pretrained),
-        *((name, is_pretrained) for name in _SETTINGS_OF_FINETUNED),
-    ):
-        if is_wrong and getattr(settings, name) != getattr(ExportSettings(), name):
+    excluded = _SETTINGS_OF_FINETUNED if is_pretrained else ("corpus",)
+    for name in excluded:
+        if getattr(settings, name) != getattr(ExportSettings(), name):
             kind = "pre-trained" if is_pretrained else "fine-tuned"
             raise InputError(f"--{name.replace('_', '-')}: {source} is {kind}; give --{option}")
     if getattr(settings, option) is None:
@@ -147,7 +145,9 @@ def create_judge(
         check_same_tokenizer(source, load_tokenizer(folder).fingerprint, corpus)
         return _PretrainedJudge(model, corpus)
     finetuned = finetuned_from_model(source, folder, model, EngineOptions("cpu", "fp32"), task=settings.task)
-    return _FinetunedJudge(finetuned, settings)
+    judge = _FinetunedJudge(finetuned, settings)
+    judge.check_data()
+    return judge
 
 
 def missing_data_message(option: str, shown: str, *, must_judge: bool) -> str:
@@ -187,10 +187,12 @@ class _FinetunedJudge(Judge):
         self._model, self._settings = model, settings
         self.has_labels = settings.data is not None
         self._calibration = _with_data(settings, settings.calibrate or settings.data)
-        # Data that cannot be read must fail before the export.
+
+    def check_data(self) -> None:
+        """Raise `InputError` if the data cannot be read, before the export is made."""
         next(iter(self._examples(self._calibration, require_labels=False)))
         if self.has_labels:
-            next(iter(self._examples(settings, require_labels=True)))
+            next(iter(self._examples(self._settings, require_labels=True)))
 
     def calibration_strips(self) -> Sequence[Strip]:
         examples = self._examples(self._calibration, require_labels=False)
@@ -199,10 +201,10 @@ class _FinetunedJudge(Judge):
         groups = longest_first_groups(samples, CALIBRATION_TOKENS)
         return [strip_from_samples([samples[index] for index in group]) for group in groups]
 
-    def before(self) -> Accuracy:
+    def score_source(self) -> Accuracy:
         return self._accuracy(self._model)
 
-    def after(self, folder: Path) -> Accuracy:
+    def score_export(self, folder: Path) -> Accuracy:
         exported = load_finetuned(folder, EngineOptions("cpu"), task=self._settings.task)
         # For messages: the folder still has its temporary name.
         return self._accuracy(replace(exported, source=f"{self._model.source} in int8"))
@@ -239,10 +241,10 @@ class _PretrainedJudge(Judge):
     def calibration_strips(self) -> Sequence[Strip]:
         return [batch.strip for batch in self._batches()]
 
-    def before(self) -> Accuracy:
+    def score_source(self) -> Accuracy:
         return self._accuracy(prepare_torch_engine(self._model, "cpu", "fp32"))
 
-    def after(self, folder: Path) -> Accuracy:
+    def score_export(self, folder: Path) -> Accuracy:
         return self._accuracy(open_export(folder, EngineOptions("cpu")))
 
     def _batches(self) -> list[Any]:

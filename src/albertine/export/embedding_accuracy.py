@@ -54,11 +54,11 @@ class EmbeddingJudge(Judge):
         examples = self._source.encode(self._calibration)
         return [strip_from_samples([example.samples[0]]) for example in examples]
 
-    def before(self) -> Accuracy:
+    def score_source(self) -> Accuracy:
         """Return the score of the source, which is that of perfect agreement."""
         return Accuracy(1.0, "100.0", len(self._judged), "texts")
 
-    def after(self, folder: Path) -> Accuracy:
+    def score_export(self, folder: Path) -> Accuracy:
         """Return the agreement of the export, in the precision in which it is used by default.
 
         It is that of Albertine's vectors or of those of the graph, whichever is worse.

@@ -59,16 +59,16 @@ def quantize_judged(
     measured = _evenly_chosen(strips)
     expected = list(outputs_of(folder, measured))
     _quantize(folder, files, settings, strips)
-    scores = Int8Scores(judge.before(), judge.after(folder))
+    scores = Int8Scores(judge.score_source(), judge.score_export(folder))
     if scores.loss > SEARCH_ABOVE_LOSS:
         progress.print_message(
             f"{name}: int8 loses {scores.loss:.1f} points; measuring which activations must stay in floating "
             "point"
         )
         with TemporaryDirectory(dir=folder) as original:
-            export = _copied_export(folder, files, settings, Path(original))
-            ordered = export.by_sensitivity(lambda: _error(outputs_of(folder, measured), expected))
-            scores = _search(export, ordered, judge, scores)
+            export = _copy_export(folder, files, settings, Path(original))
+            ordered = export.sorted_by_sensitivity(lambda: _error(outputs_of(folder, measured), expected))
+            scores = _keep_sensitive_in_float(export, ordered, judge, scores)
     check_loss(scores, name, force=force)
     return scores
 
@@ -105,7 +105,7 @@ class _QuantizedExport:
         write_without(self.original, self.folder, self.settings.to, quantizers)
         write_record(self.files, self.folder, self.settings, "int8")
 
-    def by_sensitivity(self, error: Callable[[], float]) -> list["Quantizer"]:
+    def sorted_by_sensitivity(self, error: Callable[[], float]) -> list["Quantizer"]:
         """Return all quantizers, first the one that alone changes the outputs the most.
 
         Without one of many bad quantizers, the outputs would hardly be better: the errors of the others would
@@ -118,7 +118,7 @@ class _QuantizedExport:
         return sorted(errors, key=errors.__getitem__, reverse=True)
 
 
-def _copied_export(
+def _copy_export(
     folder: Path, files: list[str], settings: ExportSettings, original: Path
 ) -> _QuantizedExport:
     from albertine.export.quantizers import find_quantizers  # needs optional libraries
@@ -129,7 +129,7 @@ def _copied_export(
     return _QuantizedExport(folder, original, files, settings, find_quantizers(original, settings.to))
 
 
-def _search(
+def _keep_sensitive_in_float(
     export: _QuantizedExport, ordered: Sequence["Quantizer"], judge: Judge, quantized: Int8Scores
 ) -> Int8Scores:
     """Keep the first 1, 2, 4, ... activations in floating point until the score is high enough; return it.
@@ -139,7 +139,7 @@ def _search(
     best = last = quantized
     for count in _doubled_counts(len(ordered)):
         export.keep_in_float(ordered[:count])
-        after = judge.after(export.folder)
+        after = judge.score_export(export.folder)
         last = replace(quantized, after=after, float_activations=count, activations=len(ordered))
         if last.loss < best.loss:
             best = last
