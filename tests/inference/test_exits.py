@@ -357,17 +357,22 @@ def test_settings_in_python() -> None:
         pipeline("missing", depth=0)
 
 
+@pytest.fixture
+def deep(tokenizer: Path, tmp_path: Path) -> Path:
+    """A checkpoint of five layers with random weights."""
+    model = Model(DEEP, HeadSettings("pretrain"), seed=1)
+    save_folder(model, tmp_path / "deep", tokenizer=load_tokenizer(tokenizer))
+    return tmp_path / "deep"
+
+
 @pytest.mark.slow
 def test_easy_questions_take_less_depth(
-    checkpoint: Path, finetune_settings: FinetuneSettings, tokenizer: Path, tmp_path: Path
+    deep: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    save_folder(
-        Model(DEEP, HeadSettings("pretrain"), seed=1), tmp_path / "deep", tokenizer=load_tokenizer(tokenizer)
-    )
     settings = with_train_settings(
         finetune_settings, steps=100, evaluate_every=50, optimizer="muon", lr=1e-2, exits=True
     )
-    finetune(str(tmp_path / "deep"), tmp_path / "run", settings)
+    finetune(str(deep), tmp_path / "run", settings)
     full, early = (
         evaluate(
             tmp_path / "run",
@@ -393,11 +398,8 @@ def undecidable_reviews(seed: int, count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_hard_rows_take_more_depth_than_easy_ones_beside_them(
-    checkpoint: Path, finetune_settings: FinetuneSettings, tokenizer: Path, tmp_path: Path
+    deep: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    save_folder(
-        Model(DEEP, HeadSettings("pretrain"), seed=1), tmp_path / "deep", tokenizer=load_tokenizer(tokenizer)
-    )
     rows = [*reviews(1, 200), *undecidable_reviews(2, 200)]
     random.Random(0).shuffle(rows)
     settings = with_train_settings(
@@ -408,7 +410,7 @@ def test_hard_rows_take_more_depth_than_easy_ones_beside_them(
         lr=1e-2,
         exits=True,
     )
-    finetune(str(tmp_path / "deep"), tmp_path / "run", settings)
+    finetune(str(deep), tmp_path / "run", settings)
     pairs = zip(reviews(5, 30), undecidable_reviews(6, 30), strict=True)
     texts = [row["review"] for pair in pairs for row in pair]
     judge = pipeline(tmp_path / "run", device="cpu", precision="fp32", exit="confidence:0.9")
