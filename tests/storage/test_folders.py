@@ -117,6 +117,25 @@ def test_a_new_version_replaces_only_what_changed(any_bucket: str, folder: Path)
     assert set(list_objects(url)) == second.objects | {FOLDER_MANIFEST}
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_a_failed_upload_has_written_is_removed_by_the_next(
+    bucket: str, folder: Path, is_first: bool
+) -> None:
+    url, leftover = f"{bucket}/run", set[str]()
+    manifest = None if is_first else upload_files(files_of(folder), url, None)
+    removed = {**files_of(folder), "removed.bin": folder / "removed.bin"}
+    for file in files_of(folder).values():
+        file.write_bytes(os.urandom(50))
+    with pytest.raises(FileNotFoundError):
+        upload_files(removed, url, manifest, leftover=leftover)
+    assert leftover
+    (folder / "large.bin").unlink()
+    manifest = upload_files(files_of(folder), url, manifest, leftover=leftover)
+    assert not leftover
+    assert content(download_folder(url)) == content(folder)
+    assert set(list_objects(url)) == manifest.objects | {FOLDER_MANIFEST}
+
+
 def test_a_reader_between_two_versions_gets_one_of_them(
     bucket: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def upload_files(
     former: FolderManifest | None,
     *,
     writer: str = "",
+    leftover: set[str] | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> FolderManifest:
     """Make a folder consist of some files, and return its manifest.
@@ -71,6 +72,8 @@ def upload_files(
         url: URL of the folder.
         former: manifest of the version that is there; None if there is none.
         writer: identifier of this process, for the manifest.
+        leftover: objects that failed calls have written and no manifest names; a call adds its own if it
+            fails, and removes them otherwise.
         advance: called with the bytes that were uploaded or need no upload.
     """
     if former is None:
@@ -79,22 +82,29 @@ def upload_files(
         former, former_objects = FolderManifest({}), {UNFINISHED}
     else:
         former_objects = former.objects
+    leftover = set() if leftover is None else leftover
     known = {(entry.sha256, entry.size): entry for entry in former.files.values()}
     used = {*former_objects, FOLDER_MANIFEST}
     entries: dict[str, FileEntry] = {}
     for name, path in files.items():
-        entries[name] = _upload_unless_known(name, path, url, known, used)
+        entries[name] = _upload_unless_known(name, path, url, known, used, leftover)
         advance(entries[name].size)
     manifest = FolderManifest(entries, writer)
     if manifest != former:
         write_folder_manifest(url, manifest)
-    for unused_object in sorted(former_objects - manifest.objects):
+    for unused_object in sorted((former_objects | leftover) - manifest.objects):
         remove_object(join_url(url, unused_object))
+    leftover.clear()
     return manifest
 
 
 def _upload_unless_known(
-    name: str, path: Path, url: str, known: dict[tuple[str, int], FileEntry], used: set[str]
+    name: str,
+    path: Path,
+    url: str,
+    known: dict[tuple[str, int], FileEntry],
+    used: set[str],
+    leftover: set[str],
 ) -> FileEntry:
     """Return the entry of a file; upload it, and note that, if no object has its content."""
     with path.open("rb") as stream:
@@ -102,6 +112,7 @@ def _upload_unless_known(
         if (checksum, size) not in known:
             entry = FileEntry(name if name not in used else f"{name}.{checksum[:16]}", size, checksum)
             stream.seek(0)
+            leftover.add(entry.object)
             _upload(stream, size, join_url(url, entry.object))
             known[checksum, size] = entry
             used.add(entry.object)

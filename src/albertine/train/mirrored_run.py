@@ -197,6 +197,7 @@ class _Mirror:
         self._manifest, self._watched, self._without = former, watched, without
         self._known_writers = {self._writer, self._manifest.writer if self._manifest else ""}
         self._uploaded_state: object = None
+        self._leftover = set[str]()  # objects of uploads that failed
         self._failures, self._stopping = 0, threading.Event()
         self._thread = threading.Thread(target=self._upload_changes, daemon=True)
 
@@ -260,10 +261,15 @@ class _Mirror:
 
     def _upload_files(self, former: FolderManifest | None) -> FolderManifest:
         """Upload the files of the run; start again if an old checkpoint is removed meanwhile."""
-        for _ in range(_LAST_ATTEMPTS):
-            with suppress(FileNotFoundError):
-                return upload_files(self._listed_files(), self._url, former, writer=self._writer)
-        return upload_files(self._listed_files(), self._url, former, writer=self._writer)
+        attempts = _LAST_ATTEMPTS
+        while True:
+            try:
+                files = self._listed_files()
+                return upload_files(files, self._url, former, writer=self._writer, leftover=self._leftover)
+            except FileNotFoundError:
+                attempts -= 1
+                if not attempts:
+                    raise
 
     def _listed_files(self) -> dict[str, Path]:
         """Return the files of the run, listed while no checkpoint was written or removed.
