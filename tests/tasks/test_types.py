@@ -384,12 +384,30 @@ def test_long_context_is_split_into_overlapping_windows(albertine_tokenizer: Tok
 
 def test_max_answer_length(albertine_tokenizer: Tokenizer) -> None:
     task_type = span_extraction(albertine_tokenizer)
-    passage = " ".join(made_up_sentences(6, 2))[:60]
+    passage = "1, 2, 3, 4, 5, 6, 7, 8, 9"  # no token ends inside of a word, which would be completed
     example = QuestionExample("", "", "ka?", passage, (AnswerText(passage, 0),))
     (encoded,) = task_type.encode([example])
     prediction = task_type.prediction(example, encoded, correct_span_scores(task_type, encoded))
     tokens = albertine_tokenizer.encode_with_offsets([prediction["answer"]])[0][0]
-    assert len(tokens) <= 6
+    assert 1 <= len(tokens) <= 6
+
+
+def test_an_answer_and_its_candidates_are_whole_words(albertine_tokenizer: Tokenizer) -> None:
+    task_type, passage = span_extraction(albertine_tokenizer), "ka Xylophonspieler tu 1234567 mi"
+    example = QuestionExample("", "", "ka?", passage, None)
+    (encoded,) = task_type.encode([example])
+    window = encoded.details[0]
+    sample = next(iter(encoded.samples))
+    for index, (start, end) in enumerate(window.char_offsets.tolist()):
+        scores = np.zeros(2 * len(sample.ids[0]) + 1, np.float32)
+        scores[[window.first_token + index, len(sample.ids[0]) + window.first_token + index]] = 9
+        prediction = task_type.prediction(example, encoded, [scores])
+        word = passage[passage.rfind(" ", 0, start + 1) + 1 :].split()[0]
+        assert prediction["answer"] == word, passage[start:end]
+        assert prediction["start"] == passage.index(word)
+        texts = [(candidate["text"], candidate["start"]) for candidate in prediction["candidates"]]
+        assert len(set(texts)) == len(texts)
+        assert all(set(text.split()) <= set(passage.split()) for text, _ in texts)
 
 
 @pytest.mark.parametrize("answerable", [True, False])

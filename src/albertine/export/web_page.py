@@ -19,6 +19,7 @@ from albertine.model.model import Model
 from albertine.tasks.card import TaskCard
 from albertine.tasks.registry import TASK_TYPES, create_task_type
 from albertine.tasks.types.inputs import InputField
+from albertine.text.spaceless_scripts import SPACELESS_RANGES
 from albertine.text.tokenizer import Tokenizer
 
 PAGE_FILES = ("index.html", "style.css", "app.js", "chart.js", "tasks.js", "tokenizer.js", "worker.js")
@@ -118,6 +119,7 @@ def _task(model: Model, tokenizer: Tokenizer, card: TaskCard) -> dict[str, Any]:
         "max_question_length": card.sequence.max_question_length,
         "max_answer_length": card.sequence.max_answer_length,
         "num_candidates": card.sequence.num_candidates,
+        "spaceless_ranges": SPACELESS_RANGES,
     }
 
 

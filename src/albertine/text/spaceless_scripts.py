@@ -8,7 +8,7 @@ from bisect import bisect_right
 
 # Blocks of Unicode 17: scripts in which a line can break at any letter or where only a dictionary finds
 # words (classes ID, CJ and SA of UAX #14), and Tibetan, which separates only syllables.
-_RANGES = (
+SPACELESS_RANGES = (
     (0x0E00, 0x10A0),  # Thai, Lao, Tibetan, Myanmar
     (0x1780, 0x1800),  # Khmer
     (0x1950, 0x1A00),  # Tai Le, New Tai Lue, Khmer symbols
@@ -25,7 +25,7 @@ _RANGES = (
     (0x16FE0, 0x1B300),  # Tangut, Khitan, kana, Nushu
     (0x20000, 0x40000),  # Han
 )
-_STARTS = [start for start, _ in _RANGES]
+_STARTS = [start for start, _ in SPACELESS_RANGES]
 
 
 def is_spaceless(character: str) -> bool:
@@ -33,4 +33,4 @@ def is_spaceless(character: str) -> bool:
     if not character or character < "\u0e00":
         return False
     code = ord(character)
-    return code < _RANGES[bisect_right(_STARTS, code) - 1][1]
+    return code < SPACELESS_RANGES[bisect_right(_STARTS, code) - 1][1]

@@ -192,6 +192,7 @@ function predictAnswer(outputs, { context, windows }, page) {
     return candidatesIn(windows[index], starts, ends, page);
   });
   found.sort((one, other) => other.score - one.score);
+  for (const candidate of found) extendToWords(candidate, context, page.spaceless_ranges);
   const spans = new Map();
   for (const candidate of found) {
     const key = `${candidate.start} ${candidate.end}`;
@@ -227,6 +228,26 @@ function candidatesIn({ first, offsets, counts }, starts, ends, page) {
   }
   candidates.sort((one, other) => other.score - one.score);
   return candidates.slice(0, 2 * page.num_candidates).filter(({ start, end }) => start < end);
+}
+
+// A span neither begins nor ends inside of a word; as text/whole_words.py has it.
+function extendToWords(candidate, context, spacelessRanges) {
+  const longest = 64;
+  const isSpaceless = (code) => spacelessRanges.some(([first, end]) => code >= first && code < end);
+  const isOfWord = (letter) => /[\p{L}\p{M}\u00ad\u200c\u200d]/u.test(letter) && !isSpaceless(letter.codePointAt(0));
+  const isDigit = (letter) => /\p{Nd}/u.test(letter);
+  const areOfOneWord = (left, right) =>
+    isDigit(left) || isDigit(right) ? isDigit(left) && isDigit(right) : isOfWord(left) && isOfWord(right);
+  const before = Array.from(context.slice(Math.max(0, candidate.start - 2 * longest - 2), candidate.start)).reverse();
+  const after = Array.from(context.slice(candidate.end, candidate.end + 2 * longest + 2));
+  const inside = Array.from(context.slice(candidate.start, candidate.end));
+  const extension = (letters, edge) => {
+    let count = 0;
+    while (count <= longest && count < letters.length && areOfOneWord(count ? letters[count - 1] : edge, letters[count])) count++;
+    return count > longest ? 0 : letters.slice(0, count).join("").length;
+  };
+  candidate.start -= extension(before, inside[0]);
+  candidate.end += extension(after, inside.at(-1));
 }
 
 // ---- Numbers -------------------------------------------------------------------------------------------------------

@@ -4,13 +4,14 @@ Windows overlap. A token counts in the window where it has most context: the mos
 its side with fewer tokens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from albertine.tasks.examples import QuestionExample
+from albertine.text.whole_words import extended_to_words
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class AnswerCandidate:
     score: float
     start: int
     end: int
+
+    def extended_to_words(self, context: str) -> "AnswerCandidate":
+        """Return the span without half words at its ends."""
+        return AnswerCandidate(self.score, *extended_to_words(context, self.start, self.end))
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ def max_context_windows(starts: Sequence[int], num_tokens: int, window_length: i
     return best_window
 
 
-def unique_candidates(best_first: list[AnswerCandidate], limit: int) -> list[AnswerCandidate]:
+def unique_candidates(best_first: Iterable[AnswerCandidate], limit: int) -> list[AnswerCandidate]:
     """Return the best candidate of each span, at most `limit` candidates in all."""
     by_span: dict[tuple[int, int], AnswerCandidate] = {}
     for candidate in best_first:

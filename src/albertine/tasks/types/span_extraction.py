@@ -271,7 +271,7 @@ class SpanExtraction(TaskType):
         self, example: QuestionExample, encoded: EncodedExample, scores: Sequence[SampleScores]
     ) -> Prediction:
         """Return the best answer of all windows, further candidates, and the no-answer score."""
-        candidates, no_answer_score = self._best_candidates(encoded.details, scores)
+        candidates, no_answer_score = self._best_candidates(example.context, encoded.details, scores)
         texts = [example.context[candidate.start : candidate.end] for candidate in candidates]
         probabilities = _softmax(np.array([candidate.score for candidate in candidates]))
         is_unanswered = self.allows_no_answer and no_answer_score > self.no_answer_threshold
@@ -293,9 +293,9 @@ class SpanExtraction(TaskType):
         return answer
 
     def _best_candidates(
-        self, windows: Sequence[PassageWindow], scores: Sequence[SampleScores]
+        self, context: str, windows: Sequence[PassageWindow], scores: Sequence[SampleScores]
     ) -> tuple[list[AnswerCandidate], float]:
-        """Return the best candidates of all windows, best first, and the no-answer score."""
+        """Return the best candidates of all windows as whole words, best first, and the no-answer score."""
         candidates: list[AnswerCandidate] = []
         no_answer_score = np.inf
         for window, window_scores in zip(windows, scores, strict=True):
@@ -312,7 +312,8 @@ class SpanExtraction(TaskType):
                 limit=2 * self._sequence.num_candidates,
             )
         candidates.sort(key=lambda candidate: -candidate.score)
-        best = unique_candidates(candidates, self._sequence.num_candidates)
+        whole_words = (candidate.extended_to_words(context) for candidate in candidates)
+        best = unique_candidates(whole_words, self._sequence.num_candidates)
         if not best:
             return [], _CERTAINLY_NO_ANSWER
         if not self.head_settings.answerable:
