@@ -72,7 +72,9 @@ MODELS: dict[str, tuple[HeadSettings, TaskCard | None]] = {
     "pretrain": (HeadSettings("pretrain"), None),
     "mlm": (HeadSettings("mlm"), None),
 }
-PASSAGE = "Kalo put the café in the drawer. Then Mika went to Zürich, and bought 3 pears ﬁrst! 漢字 e\u0301t lo mi 1250."
+PASSAGE = (
+    "Kalo put the café in the drawer. Then Mika went to Zürich, bought 25 pears ﬁrst! 漢字 e\u0301t lo mi."
+)
 INPUTS: dict[str, list[dict[str, Any]]] = {
     "classify": [
         {"text": "Kalo mika lo."},
