@@ -20,8 +20,9 @@ from albertine.demo import workspace
 from albertine.demo.commands import albertine_executable, equivalent_commands
 from albertine.demo.page import _probe_blocks
 from albertine.demo.plan import DEMO_TASKS, finetune_settings
-from albertine.demo.run import _prepare_folder, _with_hidden_size
+from albertine.demo.run import _prepare_folder
 from albertine.demo.settings import DemoSettings
+from albertine.demo.size import DemoSize, demo_size, with_size
 from albertine.demo.workspace import DemoWorkspace
 from albertine.errors import InputError
 from albertine.model.parameter_counts import count_parameters
@@ -202,13 +203,38 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert [file.name for file in (tmp_path / "photos").iterdir()] == ["one.jpg"]
 
 
-@pytest.mark.parametrize(("has_amx", "width"), [(False, 128), (True, 256)])
-def test_the_model_is_wide_on_processors_with_amx(
-    has_amx: bool, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+PROCESSORS = {
+    "amx": DemoSize(256, 800, 400),
+    "avx512_bf16": DemoSize(128, 800, 400),
+    "avx2": DemoSize(128, 600, 300),
+}
+
+
+def use_processor(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("albertine.demo.size.has_amx", lambda: name == "amx")
+    monkeypatch.setattr("albertine.demo.size.has_fast_bf16", lambda _: name != "avx2")
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_the_size_follows_from_the_processor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_processor(monkeypatch, name)
+    assert demo_size(DemoSettings()) == PROCESSORS[name]
+    assert demo_size(with_size(DemoSettings(), None)) == PROCESSORS[name]
+    given = DemoSettings(hidden_size=192, pretraining_steps=50)
+    assert demo_size(given) == DemoSize(192, 50, PROCESSORS[name].finetuning_steps)
+
+
+@pytest.mark.parametrize("other", PROCESSORS)
+@pytest.mark.parametrize("settings", [DemoSettings(), DemoSettings(hidden_size=192, seed=3)])
+def test_a_demo_begun_on_another_processor_keeps_its_size(
+    settings: DemoSettings, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("albertine.demo.run.has_amx", lambda: has_amx)
-    assert _with_hidden_size(tmp_path, DemoSettings()).hidden_size == width
-    assert _with_hidden_size(tmp_path, DemoSettings(hidden_size=192)).hidden_size == 192
+    use_processor(monkeypatch, other)
+    stored = with_size(settings, None)
+    use_processor(monkeypatch, "avx2")
+    assert with_size(settings, stored) == stored
+    small = replace(stored, pretraining_steps=20)  # not what this call would have begun anywhere
+    assert with_size(settings, small).pretraining_steps == 600
 
 
 def test_a_demo_killed_in_its_first_moments_starts_again(tmp_path: Path) -> None:

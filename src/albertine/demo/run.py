@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from albertine import progress
@@ -12,8 +11,8 @@ from albertine.demo.commands import next_commands
 from albertine.demo.page import demo_page
 from albertine.demo.plan import PLAN_NUMBER
 from albertine.demo.settings import DemoSettings
+from albertine.demo.size import with_size
 from albertine.demo.workspace import RESULTS_FOLDER, DemoWorkspace
-from albertine.device import has_amx
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.report.write import REPORT_FILE
@@ -22,7 +21,7 @@ from albertine.text.sources import Source, find_sources
 
 _SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE, _PLAN_FILE = "demo.toml", "demo.lock", "elapsed", "plan"
 _TEXT_FILE = "text.json"  # in the folder of results: the files that the demo reads
-_DURATION = "about five minutes on two cores with fast bf16, up to ten without"  # of the default settings
+_DURATION = "about five minutes on two cores with fast bf16, six without"  # of the default settings
 
 
 def run_demo(out: Path, settings: DemoSettings) -> None:
@@ -34,12 +33,11 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
         raise InputError(f"{out}: exists and is not a demo; give another --out or remove it")
     out.mkdir(parents=True, exist_ok=True)
     with file_lock(out / _LOCK_FILE, f"{out}: in use by another demo; wait for it, or give another --out"):
-        settings = _with_hidden_size(out, settings)
+        duration = f", {_DURATION}" if settings == DemoSettings() else ""
+        settings = with_size(settings, _stored_settings(out))
         _prepare_folder(out, settings, sources)
         workspace = DemoWorkspace(out, settings)
         steps = workspace.steps()
-        is_default = replace(settings, hidden_size=None) == DemoSettings()
-        duration = f", {_DURATION}" if is_default else ""
         progress.print_message(
             f"{len(steps)} steps into {out}{duration}. If interrupted, run the same command to resume."
         )
@@ -56,14 +54,10 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
     _print_next_commands(workspace)
 
 
-def _with_hidden_size(out: Path, settings: DemoSettings) -> DemoSettings:
-    """Return the settings with a width: the given one, that of the demo in the folder, or the default."""
-    if settings.hidden_size is not None:
-        return settings
+def _stored_settings(out: Path) -> DemoSettings | None:
+    """Return the settings of the demo in the folder; None if there is none."""
     file = out / _SETTINGS_FILE
-    stored = build_settings(DemoSettings, read_settings_file(file)).hidden_size if file.exists() else None
-    default = 256 if has_amx() else 128
-    return replace(settings, hidden_size=stored or default)
+    return build_settings(DemoSettings, read_settings_file(file)) if file.exists() else None
 
 
 def _prepare_folder(out: Path, settings: DemoSettings, sources: Sequence[Source]) -> None:
@@ -75,7 +69,7 @@ def _prepare_folder(out: Path, settings: DemoSettings, sources: Sequence[Source]
     plan_file = out / RESULTS_FOLDER / _PLAN_FILE
     if is_started and (not plan_file.exists() or plan_file.read_text(encoding="utf-8") != PLAN_NUMBER):
         raise InputError(f"{out}: a demo of another version of Albertine; give another --out, or remove it")
-    if is_started and build_settings(DemoSettings, read_settings_file(file)) != settings:
+    if is_started and _stored_settings(out) != settings:
         raise InputError(
             f"{out}: a demo with other settings ({file}); use the same settings, or another --out"
         )

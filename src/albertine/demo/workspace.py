@@ -32,6 +32,7 @@ from albertine.demo import plan
 from albertine.demo.agreement import AgreementTest, print_agreement, run_agreement_test
 from albertine.demo.cloze import write_cloze_questions
 from albertine.demo.settings import DemoSettings
+from albertine.demo.size import demo_size
 from albertine.device import choose_device
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
@@ -189,8 +190,8 @@ class DemoWorkspace:
         pretraining = self._pretraining_runs(("albert",))
         self.untrained_checkpoint()
         finetuning = self._finetuning_runs("untrained")
-        settings = self.settings
-        steps = settings.pretraining_steps * len(pretraining) + settings.finetuning_steps * len(finetuning)
+        size = demo_size(self.settings)
+        steps = size.pretraining_steps * len(pretraining) + size.finetuning_steps * len(finetuning)
         run_in_parallel("Training", pretraining | finetuning, steps, choose_device("auto"))
 
     def pretrain_berts(self) -> None:
@@ -316,7 +317,7 @@ class DemoWorkspace:
         remaining: dict[Path, Callable[[], dict[str, Any]]] = {}
         for start in self.model_names:
             remaining |= self._finetuning_runs(start)
-        steps = self.settings.finetuning_steps * len(remaining)
+        steps = demo_size(self.settings).finetuning_steps * len(remaining)
         run_in_parallel("Fine-tuning", remaining, steps, choose_device("auto"))
         for name in self.task_names():
             metrics = self.finetune_model(name)["metrics"]
