@@ -82,13 +82,36 @@ class Nodes:
         return f"10.0.0.{node + 1}"
 
     @property
+    def switch_address(self) -> str:
+        """Address of the switch."""
+        return "10.0.0.254"
+
+    @property
     def rendezvous(self) -> str:
         """Address and port of a rendezvous in the switch."""
-        return f"10.0.0.254:{RENDEZVOUS_PORT}"
+        return f"{self.switch_address}:{RENDEZVOUS_PORT}"
 
     def start_rendezvous(self, environment: Mapping[str, str]) -> None:
         """Host the rendezvous in the switch."""
-        self._start(self._switch, [sys.executable, "-c", RENDEZVOUS_PROGRAM], environment, None)
+        self.start_in_switch([sys.executable, "-c", RENDEZVOUS_PROGRAM], environment)
+
+    def start_in_switch(
+        self, command: Sequence[str], environment: Mapping[str, str], log: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a command in the switch; see `start`."""
+        return self._start(self._switch, command, environment, log)
+
+    def run_in_switch(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+    ) -> str:
+        """Run a command in the switch, from a folder, and return its output."""
+        inside = ["ip", "netns", "exec", self._switch, *command]
+        done = subprocess.run(
+            inside, env=dict(environment), cwd=folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
+        return done.stdout
 
     def start(
         self, node: int, command: Sequence[str], environment: Mapping[str, str], log: Path | None = None
@@ -161,7 +184,7 @@ class Nodes:
         _run("ip", "netns", "add", self._switch)
         _run("ip", "-n", self._switch, "link", "set", "lo", "up")
         _run("ip", "-n", self._switch, "link", "add", "bridge", "type", "bridge")
-        _run("ip", "-n", self._switch, "address", "add", "10.0.0.254/24", "dev", "bridge")
+        _run("ip", "-n", self._switch, "address", "add", f"{self.switch_address}/24", "dev", "bridge")
         _run("ip", "-n", self._switch, "link", "set", "bridge", "up")
 
     def _make_node(self, node: int) -> None:

@@ -1,12 +1,10 @@
 """Tests of the nodes in network namespaces, and of the picture of step times."""
 
-import os
 import re
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +13,6 @@ import pytest
 from albertine.train.metrics_log import read_metrics
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def nodes_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Import the tool; skip the test where namespaces cannot be made."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import nodes
-
-    if reason := nodes.unusable_reason():
-        pytest.skip(f"nodes as network namespaces: {reason}")
-    yield nodes
-    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    assert f"albertine-{os.getpid()}-" not in left  # also after a failure
 
 
 RECEIVER = """

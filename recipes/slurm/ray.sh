@@ -1,0 +1,45 @@
+#!/bin/bash
+# Runs the jobs of one command on all nodes of a Slurm job, on a Ray cluster that ends with it:
+#
+#     sbatch --nodes 4 --cpus-per-task 32 recipes/slurm/ray.sh study table-5 --scale evening --out /shared/studies
+#
+# Two minutes before its time limit, and when another job takes its nodes, the command is interrupted, and ends
+# with status 143. Then the job is queued again, and resumes. After an error it is not queued again.
+#SBATCH --job-name=albertine
+#SBATCH --ntasks-per-node=1
+#SBATCH --signal=TERM@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+
+export HEAD
+HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export RAY_ADDRESS="$HEAD:6379" SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
+
+# Other users of the nodes can reach Ray's ports, so it asks for a token, which is stored in ~/.ray.
+export RAY_AUTH_MODE=token
+ray get-auth-token --generate > /dev/null || exit 1
+
+start_ray() {
+    if [ "$SLURM_PROCID" = 0 ]; then
+        address=$(getent ahosts "$HEAD" | awk '{ print $1; exit }')
+        set -- --head --port 6379 --node-ip-address "$address"
+    else
+        wait_for_ray
+        set -- --address "$RAY_ADDRESS"
+    fi
+    exec ray start --num-cpus "$SRUN_CPUS_PER_TASK" --disable-usage-stats --block "$@"
+}
+wait_for_ray() {
+    until ray status > /dev/null 2>&1; do sleep 1; done
+}
+run_command() {
+    wait_for_ray
+    exec albertine "$@" --cluster ray
+}
+export -f start_ray wait_for_ray run_command
+
+srun bash -c start_ray &  # until this script ends, or for 30 seconds after SIGTERM
+srun --overlap --nodes 1 --ntasks 1 --nodelist "$HEAD" bash -c 'run_command "$@"' - "$@"
+status=$?
+if [ "$status" = 143 ]; then scontrol requeue "$SLURM_JOB_ID" && sleep 600; fi  # until Slurm ends the script
+exit "$status"
