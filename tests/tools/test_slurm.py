@@ -37,7 +37,7 @@ def cluster(nodes_module: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
 
 def wait_for(cluster: Any, job: str, states: set[str], log: Path) -> str:
     deadline = time.monotonic() + 240
-    while (state := cluster.state(job)) not in states:
+    while (state := str(cluster.state(job))) not in states:
         assert time.monotonic() < deadline, f"{state}: {log.read_text() if log.exists() else ''}"
         time.sleep(0.5)
     return state
