@@ -105,13 +105,8 @@ class Nodes:
         self, command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
     ) -> str:
         """Run a command in the switch, from a folder, and return its output."""
-        inside = ["ip", "netns", "exec", self._switch, *command]
-        done = subprocess.run(
-            inside, env=dict(environment), cwd=folder, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
-        return done.stdout
+        inside = ["ip", "netns", "exec", self._switch]
+        return _run(*inside, *command, environment=environment, folder=folder)
 
     def start(
         self, node: int, command: Sequence[str], environment: Mapping[str, str], log: Path | None = None
@@ -239,9 +234,9 @@ def _remove_namespace(name: str) -> None:
     _run("ip", "netns", "delete", name)
 
 
-def _run(*command: str) -> str:
-    """Run a command of iproute2 and return its output; `SystemExit` with its message if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(*command: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
+    """Run a command and return its output; `SystemExit` with its message if it fails."""
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout

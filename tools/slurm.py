@@ -1,6 +1,8 @@
 """A Slurm cluster of nodes on this machine; needs Linux, root, iproute2, and the packages of Slurm and MUNGE.
 
-    with Nodes(2) as nodes, SlurmCluster(nodes, folder) as cluster:
+    with Nodes(2) as nodes:
+        cluster = SlurmCluster(nodes, folder)
+        cluster.start()
         job = cluster.submit("--nodes", "2", "recipes/slurm/train.sh", "pretrain", ...)
 
 Its nodes are those of `nodes.py`, and its controller runs in their switch. All files are in a folder.
@@ -12,7 +14,6 @@ import shutil
 import socket
 import time
 from pathlib import Path
-from types import TracebackType
 
 from nodes import Nodes
 
@@ -54,7 +55,7 @@ def missing_programs() -> str:
 
 
 class SlurmCluster:
-    """A Slurm cluster while the `with` block runs; its jobs end with it.
+    """A Slurm cluster whose daemons and jobs end with its nodes.
 
     Jobs of the partition `urgent` take the nodes of others, which get SIGTERM and 60 seconds.
     """
@@ -72,7 +73,7 @@ class SlurmCluster:
         interface = {"GLOO_SOCKET_IFNAME": "eth0"}
         self.environment = {**os.environ, **interface, "SLURM_CONF": str(folder / "slurm.conf")}
 
-    def __enter__(self) -> "SlurmCluster":
+    def start(self) -> None:
         """Start the daemons, and wait until the nodes are there."""
         folder = self._folder
         for name in ("", "state", *(f"spool-{self._name(node)}" for node in range(self._nodes.count))):
@@ -81,15 +82,6 @@ class SlurmCluster:
         self._write_configuration()
         self._start_daemons()
         self._wait_for_nodes()
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Do nothing: daemons and jobs end with the nodes."""
 
     def submit(self, *arguments: str, folder: Path) -> str:
         """Submit a job with `sbatch` from a folder, and return its number."""

@@ -11,9 +11,9 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 
-export HEAD
+export HEAD PORT=$((20000 + SLURM_JOB_ID % 10000))  # jobs may share a node
 HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-export RAY_ADDRESS="$HEAD:6379" SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
+export RAY_ADDRESS="$HEAD:$PORT" SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
 
 # Other users of the nodes can reach Ray's ports, so it asks for a token, which is stored in ~/.ray.
 export RAY_AUTH_MODE=token
@@ -22,7 +22,7 @@ ray get-auth-token --generate > /dev/null || exit 1
 start_ray() {
     if [ "$SLURM_PROCID" = 0 ]; then
         address=$(getent ahosts "$HEAD" | awk '{ print $1; exit }')
-        set -- --head --port 6379 --node-ip-address "$address"
+        set -- --head --port "$PORT" --node-ip-address "$address"
     else
         wait_for_ray
         set -- --address "$RAY_ADDRESS"
@@ -30,7 +30,12 @@ start_ray() {
     exec ray start --num-cpus "$SRUN_CPUS_PER_TASK" --disable-usage-stats --block "$@"
 }
 wait_for_ray() {
-    until ray status > /dev/null 2>&1; do sleep 1; done
+    for _ in {1..60}; do
+        if ray status > /dev/null 2>&1; then return; fi
+        sleep 1
+    done
+    echo "Ray did not start on $HEAD" >&2
+    exit 1
 }
 run_command() {
     wait_for_ray

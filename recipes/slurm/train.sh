@@ -11,7 +11,7 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 
-export MASTER_ADDR MASTER_PORT=29500
+export MASTER_ADDR MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))  # jobs may share a node
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}" OMP_NUM_THREADS="${SLURM_CPUS_PER_TASK:-1}"
 

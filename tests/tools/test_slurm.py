@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from albertine.storage.cache import waiting_lock
 from albertine.train.metrics_log import read_metrics
 
 SCRIPTS = Path(__file__).parents[2] / "recipes" / "slurm"
@@ -28,8 +29,11 @@ def cluster(nodes_module: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
     commands = Path(sys.executable).parent  # with albertine and ray
     monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
     folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short, for the path of a socket
+    one_at_a_time = waiting_lock(Path("/tmp/albertine-slurm"))  # two clusters disturb each other
     try:
-        with nodes_module.Nodes(2) as nodes, slurm.SlurmCluster(nodes, folder / "cluster") as cluster:
+        with one_at_a_time, nodes_module.Nodes(2) as nodes:
+            cluster = slurm.SlurmCluster(nodes, folder / "cluster")
+            cluster.start()
             yield cluster
     finally:
         shutil.rmtree(folder)
