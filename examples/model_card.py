@@ -33,8 +33,8 @@ a task of yours; it does not generate text.
 
 {about}
 
-{documents:,} documents, {words:,} words, {tokens:,} tokens; {held_out:,} tokens of them were held out for
-the scores below. {duplicates:,} duplicates were removed.
+{documents}{words:,} words, {tokens:,} tokens; {held_out:,} tokens of them were held out for the scores
+below. {duplicates:,} duplicates were removed.
 
 ## Training
 
@@ -147,7 +147,7 @@ def model_card(
         sharing="shared by all layers" if model.shares_all_layers else f"share = {model.share}",
         vocabulary=model.vocab_size,
         max_length=model.max_length,
-        documents=sum(manifest.documents.values()),
+        documents=_documents(manifest),
         words=manifest.words,
         tokens=sum(manifest.tokens.values()),
         held_out=manifest.tokens.get("dev", 0),
@@ -165,6 +165,13 @@ def model_card(
         else "",
         trust=", trust_remote_code=True" if departs else "",
     )
+
+
+def _documents(manifest: Manifest) -> str:
+    """Return the number of documents; nothing if a held-out passage divides some into several."""
+    if manifest.held_out_passages:
+        return ""
+    return f"{sum(manifest.documents.values()):,} documents, "
 
 
 def _score_tables(card: ReportCard) -> str:

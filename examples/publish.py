@@ -19,6 +19,7 @@ from pathlib import Path
 from model_card import Author, model_card
 
 import albertine
+from albertine import progress
 from albertine.atomic import atomic_folder
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import open_corpus
@@ -90,7 +91,8 @@ def pack(package: Path, out: Path, author: Author, settings: PretrainSettings, c
     """Write the folder to publish; an older one is replaced, because its card may be outdated."""
     shutil.rmtree(package, ignore_errors=True)
     with atomic_folder(package) as folder:
-        convert_checkpoint(str(out / "run"), folder / "model")  # verifies the written weights
+        with progress.quiet_output():  # its message names a folder that moves
+            convert_checkpoint(str(out / "run"), folder / "model")  # verifies the written weights
         for file in (folder / "model").iterdir():
             file.rename(folder / file.name)
         (folder / "model").rmdir()

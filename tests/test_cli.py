@@ -286,10 +286,7 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
             "--objective.text-fraction 0.5: is for split = train; leave it out",
         ),
         (["report-card", "run", "--out", "o", "--seeds", "3"], "--seeds 3: needs data: only tasks take"),
-        (
-            ["bench", "exits", "run", "--out", "o", "--exit-heads", "own"],
-            "--exit-heads own: must be shared; the benchmark compares",
-        ),
+        (["bench", "exits", "run", "--out", "o", "--exit-heads", "own"], "own: needs train.exits = true"),
         ([""], "empty argument: unknown command"),
         (["info", ""], "SOURCE: empty value; check that the shell variable is set"),
         (["corpus", "build", "a.txt", "--out", ""], "--out: empty value; check"),

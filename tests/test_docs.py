@@ -48,12 +48,17 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     front_page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert "ALBERT, whole" in front_page
     assert '<svg class="blocks"' in front_page
-    assert "<picture>" not in front_page
+    assert 'media="(prefers-color-scheme: dark)" srcset' not in front_page  # the theme has a switch
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for name, scheme in re.findall(r'"docs/([\w-]+-(light|dark)\.png)"', readme):
-        assert f'src="{name}#only-{scheme}"' in front_page
+    pictures = re.findall(r'"docs/(([\w-]+)-(light|dark)\.png)"', readme)
+    assert len(pictures) == 4
+    for name, kind, scheme in pictures:
+        shown = f'srcset="{name}"' if kind.endswith("-phone") else f'src="{name}#only-{scheme}"'
+        assert shown in front_page
+        assert (tmp_path / "site" / name).is_file()
     assert "batch_tokens" in (tmp_path / "site" / "reference" / "settings" / "index.html").read_text()
     assert "--held-out" in (tmp_path / "site" / "reference" / "commands" / "index.html").read_text()
+    assert 'data-title="guessing"' in (tmp_path / "site" / "results" / "index.html").read_text()
     for page in (tmp_path / "site").rglob("*.html"):
         for target in re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="([^"]+)"', page.read_text()):
             assert not target.startswith("http"), f"{page}: {target}"  # the site is self-contained
@@ -186,3 +191,18 @@ def _has_help(command: str) -> bool:
 
     with contextlib.redirect_stdout(io.StringIO()):
         return run_command(app, [command, "--help"]) == 0
+
+
+def test_cells_of_wide_tables_have_the_titles_of_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from phone_tables import with_titles_in_cells
+
+    def table(columns: int) -> str:
+        titles = "".join(f'<th style="text-align: left;">"<em>{i}</em>"</th>\n' for i in range(columns))
+        cells = "".join(f'<td style="text-align: left;">cell {i}</td>\n' for i in range(columns))
+        return f"<table>\n<tr>\n{titles}</tr>\n<tr>\n{cells}</tr>\n</table>"
+
+    assert with_titles_in_cells(table(5)) == table(5)
+    changed = with_titles_in_cells(table(6) + table(6))
+    assert changed.count('<td data-title="&quot;5&quot;" style="text-align: left;">cell 5</td>') == 2
+    assert changed.count("data-layout") == 2

@@ -42,12 +42,16 @@ def test_products_are_those_of_scipy(rows: SparseRows) -> None:
 
 @pytest.mark.parametrize("num_labels", [2, 3, 5])
 @pytest.mark.parametrize("penalty", [0.1, 1.0])
+@pytest.mark.parametrize("balanced", [False, True])
 def test_logistic_regression_is_that_of_scikit_learn(
-    rows: SparseRows, num_labels: int, penalty: float
+    rows: SparseRows, num_labels: int, penalty: float, balanced: bool
 ) -> None:
-    labels = NOISY_SCORES[:, :num_labels].argmax(axis=1)
-    weights = fit_logistic_regression(rows, labels, num_labels, penalty)
-    reference = LogisticRegression(C=1 / penalty, tol=1e-9, max_iter=10_000).fit(MATRIX, labels)
+    # The last labels are frequent.
+    labels = (NOISY_SCORES[:, :num_labels] + np.arange(num_labels) / 2).argmax(axis=1)
+    weights = fit_logistic_regression(rows, labels, num_labels, penalty, balanced=balanced)
+    class_weight = "balanced" if balanced else None
+    reference = LogisticRegression(C=1 / penalty, tol=1e-9, max_iter=10_000, class_weight=class_weight)
+    reference.fit(MATRIX, labels)
     if num_labels == 2:
         assert not weights[0].any()
         weights = weights[1:]

@@ -1,11 +1,10 @@
-"""A mkdocs hook that adds generated pages: the README as front page, and references of commands and settings.
+"""A mkdocs hook that adds generated pages.
 
-Links to files outside of docs/, such as recipes and tests, become plain text on the site.
+They are the README as front page, references of commands and settings, and the code that pages link to.
 """
 
 import contextlib
 import io
-import posixpath
 import re
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -18,17 +17,18 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.settings import Settings
 from albertine.settings.schema import is_table, typed_fields
+from code_pages import code_pages, with_links_to_code
 from front_drawing import site_drawing
+from phone_tables import with_titles_in_cells
 
 ROOT = Path(__file__).parent.parent
-_PARENT_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]*)\)")
 _PICTURE = re.compile(r"<picture>.*?</picture>", re.DOTALL)
 _IMAGE = re.compile(r'<img src="docs/(?P<light>[\w.-]+)"[^>]* alt="(?P<description>[^"]*)"')
 _COMMAND_GROUPS = ("tokenizer", "corpus", "world", "bench")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the front page and the references."""
+    """Add the front page, the references and the code."""
     front_page = (ROOT / "README.md").read_text(encoding="utf-8")
     front_page = re.sub(r"\]\(docs/", "](", front_page)
     front_page = re.sub(r"\[([^\]]+)\]\((?!https://|[a-z-]+(?:/[\w-]+)?\.md)[^)]*\)", r"\1", front_page)
@@ -40,6 +40,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
+    for page in code_pages(config):
+        files.append(page)
     return files
 
 
@@ -50,19 +52,27 @@ def _site_picture(picture: re.Match[str]) -> str:
     light, description = image["light"], image["description"]
     if light.endswith(".svg"):
         return site_drawing()
-    dark = light.replace("-light", "-dark")
-    return f"![{description}]({light}#only-light)\n![{description}]({dark}#only-dark)"
+    return "\n".join(_picture_of_scheme(light, description, scheme) for scheme in ("light", "dark"))
+
+
+def _picture_of_scheme(light: str, description: str, scheme: str) -> str:
+    """Return a picture that the theme shows in one mode, with another file for phones."""
+    wide = light.replace("-light", f"-{scheme}")
+    phone = wide.replace(f"-{scheme}", f"-phone-{scheme}")
+    return (
+        f'<picture><source media="(max-width: 600px)" srcset="{phone}">'
+        f'<img src="{wide}#only-{scheme}" alt="{description}"></picture>'
+    )
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Remove links to files that are not on the site."""
-    folder = posixpath.dirname(page.file.src_uri)
+    """Change links out of docs/, which is all that the site has, to links to pages with the code."""
+    return with_links_to_code(markdown, page.file)
 
-    def without_outside_link(link: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(folder, link[2]))
-        return link[1] if target.startswith("..") else link[0]
 
-    return _PARENT_LINK.sub(without_outside_link, markdown)
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Let phones show wide tables row by row."""
+    return with_titles_in_cells(html)
 
 
 def _command_reference() -> str:

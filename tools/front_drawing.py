@@ -21,7 +21,7 @@ _SITE_COLORS = {
     "shared": "var(--albertine-shared)",
     "own": "var(--albertine-own)",
 }
-_WIDTH, _HEIGHT = 440, 384
+_WIDTH, _HEIGHT = 480, 384  # wide enough for the widest of the system's fonts
 _NUM_LAYERS, _ROW, _GAP = 12, 15, 4
 _BLOCK_WIDTH, _TOP = 160, 62
 _BOTTOM = _TOP + _NUM_LAYERS * (_ROW + _GAP) - _GAP

@@ -263,8 +263,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--nodes", type=int, default=2, help="number of nodes")
-    parser.add_argument("--processes", type=int, default=1, help="processes per node")
+    parser.add_argument("--nodes", type=_count, default=2, help="number of nodes")
+    parser.add_argument("--processes", type=_count, default=1, help="processes per node")
     parser.add_argument("--bandwidth", help="limit of each node in each direction, such as 100mbit")
     parser.add_argument("arguments", nargs="+", help="the arguments of albertine, after --")
     options = parser.parse_args()
@@ -291,6 +291,14 @@ def main() -> int:
         ]  # fmt: skip
         statuses = [process.wait() for process in started]
     return next((status for status in statuses if status), 0)
+
+
+def _count(text: str) -> int:
+    """Return a number of nodes or processes; argparse prints the errors."""
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return count
 
 
 def exit_on_sigterm() -> None:

@@ -1,9 +1,10 @@
 """The pictures of the demo's report on the front page: `python tools/report_pictures.py albertine-demo`.
 
 They show what a finished demo has learned: the key figures, the scores and the first masked words of its
-report, in Chromium, in light and dark mode.
+report, in Chromium, in light and dark mode, for wide windows and for phones.
 """
 
+import itertools
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from tempfile import TemporaryDirectory
 
 FOLDER = Path(__file__).parent.parent / "docs"
 MAX_BYTES = 200_000  # of a picture, because each clone and each visit of the site loads it
-_WIDTH, _HEIGHT = 1000, 1450  # the last section is cut after its first examples
+# Width, height and pixels per unit of length; the last section is cut after its first examples.
+_WINDOWS = {"report": (1000, 1450, 1), "report-phone": (400, 1345, 1.5)}
 _SCHEMES = {"dark": 0, "light": 1}  # values of Chromium's setting
 _SECTIONS = ("Fine-tuning", "Predictions for masked words")
 _SHOW_PART = """<script>
@@ -34,18 +36,26 @@ def main(demo: Path) -> str | None:
     with TemporaryDirectory() as folder:
         part = Path(folder) / "part.html"
         part.write_text(text.replace("</body>", _SHOW_PART % list(_SECTIONS)), encoding="utf-8")
-        for scheme, number in _SCHEMES.items():
-            picture = FOLDER / f"report-{scheme}.png"
-            command = [
-                *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-                *(f"--window-size={_WIDTH},{_HEIGHT}", f"--blink-settings=preferredColorScheme={number}"),
-                *(f"--screenshot={picture}", part.as_uri()),
-            ]
-            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        for (name, window), scheme in itertools.product(_WINDOWS.items(), _SCHEMES):
+            picture = FOLDER / f"{name}-{scheme}.png"
+            _take_picture(browser, part, picture, window, scheme)
             size = picture.stat().st_size
             if size > MAX_BYTES:
                 return f"{picture}: {size:,} bytes, more than {MAX_BYTES:,}; show less of the page"
     return None
+
+
+def _take_picture(
+    browser: str, page: Path, picture: Path, window: tuple[int, int, float], scheme: str
+) -> None:
+    width, height, scale = window
+    command = [
+        *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+        *(f"--window-size={width},{height}", f"--force-device-scale-factor={scale}"),
+        *(f"--blink-settings=preferredColorScheme={_SCHEMES[scheme]}", f"--screenshot={picture}"),
+        page.as_uri(),
+    ]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

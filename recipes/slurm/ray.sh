@@ -39,12 +39,20 @@ wait_for_ray() {
 }
 run_command() {
     wait_for_ray
-    exec albertine "$@" --cluster ray
+    # The signal that interrupts the command ends Ray too, which may end the command first, with another status.
+    trap 'interrupted=143' TERM
+    albertine "$@" --cluster ray
+    status=$?
+    if [ "$status" = 0 ]; then exit 0; fi
+    exit "${interrupted:-$status}"
 }
 export -f start_ray wait_for_ray run_command
 
 srun bash -c start_ray &  # until this script ends, or for 30 seconds after SIGTERM
 srun --overlap --nodes 1 --ntasks 1 --nodelist "$HEAD" bash -c 'run_command "$@"' - "$@"
 status=$?
-if [ "$status" = 143 ]; then scontrol requeue "$SLURM_JOB_ID" && sleep 600; fi  # until Slurm ends the script
+if [ "$status" = 143 ]; then
+    echo "interrupted; job $SLURM_JOB_ID is queued again" >&2
+    scontrol requeue "$SLURM_JOB_ID" && sleep 600  # until Slurm ends the script
+fi
 exit "$status"

@@ -9,6 +9,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 
 from albertine.interruptions import InterruptHandler, report_interruption
 
@@ -45,6 +46,11 @@ def main() -> int:
     except KeyboardInterrupt as error:
         status = report_interruption(error)
     interrupt_handler.is_finished = True
+    if interrupt_handler.leaves_calls:
+        with suppress(OSError):  # closed streams
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
     return status
 
 

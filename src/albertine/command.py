@@ -40,6 +40,7 @@ from albertine.settings import (
     settings_to_toml,
 )
 from albertine.settings.schema import is_table
+from albertine.storage.cache import with_urls
 from albertine.storage.urls import storage_url
 
 S = TypeVar("S", bound=Settings)
@@ -161,7 +162,7 @@ def run_command(app: App, arguments: Sequence[str] | None = None) -> int:
             if _is_debugging(args):
                 traceback.print_exc()
             if not getattr(error, "already_shown", False):
-                print(progress.printable_line(f"albertine: {line}"), file=sys.stderr)
+                print(progress.printable_line(f"albertine: {with_urls(line)}"), file=sys.stderr)
         _flush_or_discard_output()
         return status
     return ExitStatus.DONE

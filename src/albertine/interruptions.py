@@ -8,6 +8,7 @@ interrupt the cleanup. The module imports little, because it is there before the
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 from types import FrameType
@@ -21,10 +22,12 @@ class InterruptHandler:
     Attributes:
         is_finished: whether the command has ended. The handler then exits at once, because Python would only
             print an exception that is raised during its shutdown.
+        leaves_calls: whether a signal has left a call of a library in another thread, for which Python's
+            shutdown would wait.
     """
 
     def __init__(self) -> None:
-        self.is_finished = False
+        self.is_finished = self.leaves_calls = False
         self._last: tuple[float, KeyboardInterrupt] | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the signature of a handler
@@ -45,6 +48,16 @@ class InterruptHandler:
         return self._last[1]
 
 
+def join_or_leave(thread: threading.Thread) -> None:
+    """Wait for a daemon thread; after a signal, let the process end without it."""
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        if (handler := _handler()) is not None:
+            handler.leaves_calls = True
+        raise
+
+
 def report_interruption(interruption: KeyboardInterrupt) -> ExitStatus:
     """Print that the command was interrupted, and return its exit status."""
     with suppress(OSError):  # standard error may be closed
@@ -57,5 +70,10 @@ def recent_interruption() -> KeyboardInterrupt | None:
 
     Code in other languages may have replaced it by an error of its own.
     """
+    handler = _handler()
+    return None if handler is None else handler.recent_interruption
+
+
+def _handler() -> InterruptHandler | None:
     handler = signal.getsignal(signal.SIGTERM)
-    return handler.recent_interruption if isinstance(handler, InterruptHandler) else None
+    return handler if isinstance(handler, InterruptHandler) else None

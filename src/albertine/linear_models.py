@@ -65,7 +65,12 @@ class SparseRows:
 
 
 def fit_logistic_regression(
-    rows: SparseRows, labels: NDArray[np.int64], num_labels: int, penalty: float
+    rows: SparseRows,
+    labels: NDArray[np.int64],
+    num_labels: int,
+    penalty: float,
+    *,
+    balanced: bool = False,
 ) -> Floats:
     """Return the weights of a logistic regression, with 0 for the first of two labels: `[labels, width]`.
 
@@ -75,7 +80,10 @@ def fit_logistic_regression(
         num_labels: number of labels, at least 2.
         penalty: factor on half the sum of the squared weights, which is added to the sum of the losses;
             scikit-learn's C is its inverse.
+        balanced: weigh the losses of a label in inverse proportion to its frequency.
     """
+    counts = np.bincount(labels, minlength=num_labels)
+    row_weights = (len(rows) / (num_labels * counts))[labels] if balanced else np.ones(len(rows))
     num_models = 1 if num_labels == 2 else num_labels
     first = num_labels - num_models
     targets = labels[:, None] == np.arange(num_labels)
@@ -87,8 +95,8 @@ def fit_logistic_regression(
             logits[:, label] = rows.dot(row)
         logits -= logits.max(axis=1, keepdims=True)
         log_sums = np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        total = float((log_sums[:, 0] - logits[targets]).sum())
-        residuals = np.exp(logits - log_sums) - targets
+        total = float(row_weights @ (log_sums[:, 0] - logits[targets]))
+        residuals = (np.exp(logits - log_sums) - targets) * row_weights[:, None]
         gradient = np.stack([rows.transposed_dot(column) for column in residuals[:, first:].T])
         return _with_penalty(total, gradient, weights, penalty, len(rows))
 

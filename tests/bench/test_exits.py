@@ -138,11 +138,24 @@ def test_all_kinds_are_measured_and_a_second_call_trains_nothing(
     assert "exits-0.json: no field task" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_only_models_with_exits_have_own_heads_and_an_exit_unit(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--train.exits", "--exit-heads", "own", "--train.learned-exit", "--train.exit-prior", "0.3"]
+    assert run_command(app, [*arguments, *options, "--json"]) == 0
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    settings = {point["setting"] for point in result["points"]}
+    assert {"--exit learned:0.5", "--exit patience:1", "nothing exits"} <= settings
+    with_files = {file.parent.name for file in (tmp_path / "bench" / "runs").glob("*/exits.safetensors")}
+    assert with_files == {"exits-0", "exits-1"}
+
+
 def test_wrong_calls_give_one_line(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_command(app, [*arguments, "--train.exits"]) == 2
-    assert "the benchmark trains with exits and without" in capsys.readouterr().err
+    assert run_command(app, [*arguments, "--exit-heads", "own"]) == 2
+    assert "needs train.exits" in capsys.readouterr().err
     no_task = ["bench", "exits", str(tmp_path / "start"), "--out", str(tmp_path / "bench")]
     assert run_command(app, no_task) == 2
     assert "--task is missing" in capsys.readouterr().err

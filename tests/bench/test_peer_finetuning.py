@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from albertine.bench.finetune import FinetuneBenchRun, _finetune, show_finetuning, without_marks
+from albertine.bench.finetune import (
+    FinetuneBenchRun,
+    _finetune,
+    _with_steps,
+    show_finetuning,
+    without_marks,
+)
 from albertine.bench.peer_finetuning import PeerFinetuning, _batches
 from albertine.bench.settings import FinetuneBenchSettings
 from albertine.cli import app
@@ -115,6 +121,18 @@ def test_micro_batches_do_not_change_the_peer(
         peer.train()
         weights.append(torch.cat([parameter.detach().flatten() for parameter in peer.model.parameters()]))
     torch.testing.assert_close(*weights, rtol=0, atol=2e-6)
+
+
+def test_minutes_become_steps_of_both_sides(checkpoint: Path, tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"text": "ka lo " * (1 + i % 5), "label": i % 2}) + "\n" for i in range(40))
+    (tmp_path / "a.jsonl").write_text(rows)
+    file = str(tmp_path / "a.jsonl")
+    train = FinetuneTrainSettings(minutes=0.05)
+    settings = FinetuneBenchSettings(task="classify", data=file, dev=file, device="cpu", train=train)
+    measured = _with_steps(settings, prepare_task(str(checkpoint), settings)).train
+    assert measured.minutes is None
+    assert measured.steps > 0
+    assert measured.batch_size
 
 
 def test_both_sides_use_the_same_batches() -> None:

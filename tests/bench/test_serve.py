@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ from tests.task_fixtures import checkpoint as checkpoint  # the re-export makes 
 
 from albertine.bench import serve
 from albertine.bench.load_client import send_from_callers
+from albertine.bench.peer_server import create_peer_app
 from albertine.bench.settings import ServeBenchSettings
-from albertine.errors import WorkError
+from albertine.errors import InputError, WorkError
 from albertine.export.export import export
 from albertine.export.settings import ExportSettings
+from albertine.interop.huggingface import save_folder
+from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
+from albertine.text.tokenizer import load_tokenizer
 
 DELAY = 0.05
 
@@ -78,6 +83,26 @@ def test_a_failed_request_ends_the_measurement(
         measure(response, 2, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("program", "error", "message"),
+    [
+        ("import time; time.sleep(60)", WorkError, "did not start in 1 seconds"),
+        ("print('y or n?'); input()", WorkError, "did not start: EOFError: EOF when reading a line"),
+        (
+            "import sys; sys.stderr.write('m' * 200_000 + chr(10) + 'why'); sys.exit(2)",
+            InputError,
+            "start: why",
+        ),
+    ],
+)
+def test_a_server_that_does_not_start_is_an_error(
+    program: str, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "_START_SECONDS", 1.0)
+    with pytest.raises(error, match=message), serve._server([sys.executable, "-c", program]):
+        pass
+
+
 def test_quantiles() -> None:
     values = [float(number) for number in range(1, 101)]
     assert [serve._quantile(values, fraction) for fraction in (0.0, 0.5, 0.99)] == [1.0, 51.0, 100.0]
@@ -100,6 +125,16 @@ def test_the_peer_is_left_out_with_a_reason(
 
 
 @pytest.mark.long
+def test_the_peer_serves_networks_with_a_modelling_file(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Model(replace(MODEL, rotary=True), HeadSettings("classify"), seed=3)
+    save_folder(model, tmp_path / "model", tokenizer=load_tokenizer(checkpoint))
+    assert create_peer_app(str(tmp_path / "model"))
+    # No question whether to run the file: the benchmark expects the address there.
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.slow
 def test_both_servers_are_measured(checkpoint: Path, tmp_path: Path) -> None:
     card = TaskCard("classify", "classify", ("x", "y"), ("accuracy",), max_length=MODEL.max_length)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.task_fixtures import write_csv, write_jsonl
 
 from albertine.check import duplicates
 from albertine.check.check import check_data
@@ -121,9 +122,9 @@ def test_damaged_files_are_found(tmp_path: Path) -> None:
         "inner-byte-order-mark": ("warning", 1),
     }
     (tmp_path / "a.txt").write_text(2 * text, encoding="utf-16")
-    assert kinds(str(tmp_path / "a.txt")) == {"utf-16": ("error", 1), "no-text": ("error", 0)}
+    assert kinds(str(tmp_path / "a.txt")) == {"utf-16": ("error", 1)}
     (tmp_path / "a.txt").write_bytes(b"")
-    assert kinds(str(tmp_path / "a.txt")) == {"unreadable": ("error", 1), "no-text": ("error", 0)}
+    assert kinds(str(tmp_path / "a.txt")) == {"unreadable": ("error", 1)}
     (tmp_path / "UTF-16").mkdir()
     (tmp_path / "UTF-16" / "a.txt").write_bytes(b"")
     assert kinds(str(tmp_path / "UTF-16"))["unreadable"] == ("error", 1)
@@ -215,6 +216,15 @@ def test_labels_and_empty_texts(tmp_path: Path) -> None:
     assert set(kinds(write(tmp_path / "a.jsonl", numbers))) == {"empty-text"}
 
 
+def test_small_tables_and_too_many_labels(tmp_path: Path) -> None:
+    few = [{"text": f"text {number}", "label": "ab"[number % 2]} for number in range(5)]
+    assert kinds(write(tmp_path / "few.jsonl", few))["rare-labels"] == ("warning", 2)
+    many = [{"text": f"text {number}", "label": f"name {min(number, 54)}"} for number in range(60)]
+    found = kinds(write(tmp_path / "many.jsonl", many))
+    assert found["labels-as-texts"] == ("error", 55)
+    assert "rare-labels" not in found
+
+
 def test_unknown_characters_and_long_rows(tmp_path: Path, tokenizer: Path) -> None:
     rows = [*reviews(0, 100), {"text": "漢字 " * 50, "label": "good"}]
     found = kinds(write(tmp_path / "a.jsonl", rows), tokenizer=tokenizer, max_length=64)
@@ -257,6 +267,8 @@ def test_a_corpus(tmp_path: Path, tokenizer: Path) -> None:
         "unknown-characters": ("note", 1),
         "few-dev-tokens": ("note", 0),
     }
+    report = check_data([str(tmp_path / "corpus")])
+    assert (report.corpora, report.texts) == (1, 0)
     with pytest.raises(InputError, match="corpus: a corpus, for which --tokenizer is not used; leave it out"):
         check_data([str(tmp_path / "corpus")], CheckSettings(tokenizer=tokenizer))
     shard = next((tmp_path / "corpus").glob("train-*.arrow"))
@@ -385,3 +397,29 @@ def test_a_text_is_compared_with_dev(tmp_path: Path) -> None:
 def test_an_empty_table_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text,label\n")
     assert kinds(str(tmp_path / "rows.csv")) == {"no-text": ("error", 0)}
+
+
+def test_several_labels_in_a_cell(tmp_path: Path) -> None:
+    rows = [{"text": f"song {index}", "label": ["a;b", "b", "a", ""][index % 4]} for index in range(80)]
+    data = str(write_csv(tmp_path / "a.csv", rows))
+    found = kinds(data)
+    assert found["missing-label"] == ("error", 20)
+    assert found["joined-labels"] == ("note", 1)
+    assert kinds(data, label_separator=";") == {}
+    same = [{"text": "song", "label": "a;b"}, {"text": "song", "label": "b; a"}]
+    data = str(write_csv(tmp_path / "b.csv", same * 10))
+    assert "conflicting-labels" in kinds(data)
+    assert "conflicting-labels" not in kinds(data, label_separator=";")
+
+
+def test_lists_of_words_and_tags(tmp_path: Path) -> None:
+    rows = [{"text": ["Ida", "ran"], "label": ["B-PER", "O"]} for _ in range(20)]
+    report = check_data([str(write_jsonl(tmp_path / "a.jsonl", rows))])
+    (labels,) = [finding for finding in report.findings if finding.kind == "labels"]
+    assert labels.message == "labels in train: B-PER 100%, O 100%"
+    assert "unreadable" not in {finding.kind for finding in report.findings}
+    lists = [{"text": row["text"], "label": "a"} for row in rows]  # which fine-tuning refuses
+    assert kinds(str(write_jsonl(tmp_path / "b.jsonl", lists)))["unreadable"] == ("error", 20)
+    (tmp_path / "a.conll").write_text("Ida B-PER\nran O\n")
+    with pytest.raises(InputError, match=r"a\.conll: words with tags, which albertine check does not read"):
+        check_data([str(tmp_path / "a.conll")])

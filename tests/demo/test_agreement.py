@@ -102,6 +102,19 @@ def test_accuracies_and_scores_are_those_of_the_pairs(
     assert f"of {len(rows):,} minimal pairs" in capsys.readouterr().err
 
 
+def test_kinds_with_few_pairs_are_one_kind(
+    english: Corpus, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sizes(min_pairs: int) -> dict[str, int]:
+        monkeypatch.setattr(agreement, "_MIN_PAIRS", min_pairs)
+        result = run_agreement_test(english, tmp_path / "pairs", [run], seed=0)
+        return {kind.name: kind.num_pairs for model in result.models.values() for kind in model.kinds}
+
+    all_kinds = sizes(1)
+    assert len(all_kinds) > 1
+    assert sizes(max(all_kinds.values()) + 1) == {"other forms": sum(all_kinds.values())}
+
+
 def test_too_few_pairs_give_a_reason(
     english: Corpus, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,12 @@ def test_two_berts_are_trained_for_the_same_time(tmp_path: Path) -> None:
     assert counts["bert"] > 2 * counts["albert"]
     assert counts["narrow-bert"] == pytest.approx(counts["albert"], rel=0.1)
     assert f"{counts['narrow-bert']:,}" in page
+    losses = json.loads((out / "results" / "probe.json").read_text())
+    narrow, own = (losses[name]["probe"]["mask_token_loss"]["value"] for name in ("narrow-bert", "albert"))
+    assert ("the narrow BERT has the lower loss" in page) == (narrow < own)
+    for study in ("table-2", "table-6"):
+        assert f"albertine study {study} --scale minutes --out studies" in page
+        assert list((Path(__file__).parents[2] / "docs" / "studies" / "claims").glob(f"{study}.minutes.html"))
     # A run that resumes keeps the number of steps that fitted into the time.
     files = {file: file.stat().st_mtime_ns for file in out.glob("*bert/*.safetensors")}
     for name in ("bert", "narrow-bert", "probe"):
@@ -292,3 +298,9 @@ def test_printed_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.Monke
     # Without a script, as in a zip file or a frozen program.
     monkeypatch.setattr("albertine.demo.commands.sysconfig.get_path", lambda _: str(tmp_path))
     assert albertine_executable() == shlex.join([sys.executable, "-m", "albertine"])
+
+
+def test_the_verdicts_that_the_report_states_are_those_of_the_studies() -> None:
+    table = (Path(__file__).parents[2] / "docs" / "studies" / "README.md").read_text(encoding="utf-8")
+    for claim, verdict in (("table-2", "undecided"), ("table-6", "contradicted")):
+        assert f"| [`{claim}`](claims/{claim}.minutes.html) | minutes | 5 | {verdict}" in table

@@ -421,7 +421,8 @@ def test_startup_errors_are_one_line(
         port = str(listener.getsockname()[1])  # in use
         cases = [
             ([str(models["tag"]), "--port", port], "Address already in use; use another port, or --port 0"),
-            ([str(models["tag"]), "--host", "nowhere.invalid"], "--host nowhere.invalid: not an address"),
+            ([str(models["tag"]), "--host", "nowhere.invalid"], "--host nowhere.invalid: no such host name"),
+            ([str(models["tag"]), "--host", "192.0.2.1"], "--host 192.0.2.1: not an address of this"),
             ([str(models["tag"]), "--port", "70000"], "port 70000"),
             (["albert-base", "--port", "0"], "a preset, which has no trained weights"),
             ([str(tmp_path / "none"), "--port", "0"], "none"),

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from tests.executors.jobs import slow_if_first, square
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
-from albertine.executors import ray_cluster, ray_worker
+from albertine.executors import ray_address, ray_cluster, ray_worker
 from albertine.executors.cluster import open_cluster
 from albertine.executors.executor import run_window
 from albertine.executors.process_pool import ProcessPool
@@ -104,20 +105,42 @@ def test_a_cluster_that_does_not_answer_is_refused(address: str, monkeypatch: py
         running_cluster()
 
 
-def test_a_stale_file_of_ray_start_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_accepts_connections_and_is_silent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_address, "_ANSWER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as frozen:  # as of a process that is stopped
+        address = f"127.0.0.1:{frozen.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(InputError, match=r"no cluster answers \(timed out\)"):
+            running_cluster()
+
+
+def test_the_file_of_ray_start_is_of_a_cluster_that_may_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert running_cluster() is None
     file = tmp_path / "ray" / "ray_current_cluster"
     file.parent.mkdir()
     file.write_text("127.0.0.1:1")
-    with pytest.raises(InputError, match=r"ray_current_cluster: 127.0.0.1:1: no cluster answers"):
+    assert running_cluster() is None
+    assert "127.0.0.1:1: that cluster has ended without ray stop; starting one" in capsys.readouterr().err
+    file.write_text("256.0.0.1:1")  # not of this machine
+    with pytest.raises(InputError, match=r"ray_current_cluster: 256.0.0.1:1: no cluster answers"):
         running_cluster()
     with socket.create_server(("127.0.0.1", 0)) as server:
         file.write_text(f"127.0.0.1:{server.getsockname()[1]}")
+        answering = Thread(target=_answer_once, args=(server,))
+        answering.start()
         assert running_cluster() == "auto"
+        answering.join()
     monkeypatch.setenv("RAY_ADDRESS", "local")
     assert running_cluster() is None
+
+
+def _answer_once(server: socket.socket) -> None:
+    with server.accept()[0] as connection:
+        connection.sendall(b"\0")
 
 
 def test_a_worker_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -24,6 +25,7 @@ from tests.task_fixtures import (
 from albertine.corpus import encode_jobs
 from albertine.corpus.build import build_corpus
 from albertine.corpus.settings import CorpusSettings
+from albertine.errors import InputError
 from albertine.executors.ray_cluster import RayCluster
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
@@ -92,6 +94,21 @@ def test_vocabulary(cluster: RayCluster, text: Path, tmp_path: Path, monkeypatch
     for name, executor in (("alone", None), ("cluster", cluster)):
         build_tokenizer([str(text)], tmp_path / name, settings, executor)
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
+
+
+@pytest.mark.parametrize("rows", [None, [{"other": "ka"}]])
+def test_data_that_cannot_be_predicted_start_no_cluster(
+    rows: list[dict[str, str]] | None, checkpoint: Path, tmp_path: Path
+) -> None:
+    card = TaskCard("classify", "classify", ("red", "green", "blue"), max_length=8)
+    model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify", labels=3), card)
+    if rows is not None:
+        write_csv(tmp_path / "new.csv", rows)
+    settings = PredictSettings(data=str(tmp_path / "new.csv"), device="cpu")
+    unused = Mock(spec=RayCluster)
+    with pytest.raises(InputError, match=r"new.csv: no such file|new.csv: no column text"):
+        predict(model, settings, tmp_path / "out.jsonl", executor=unused)
+    assert not unused.mock_calls
 
 
 @pytest.mark.slow

@@ -3,14 +3,19 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tests.task_fixtures import write_csv
+import torch
+from tests.task_fixtures import save_untrained_model, write_csv
 
-from albertine.export.accuracy import CALIBRATION_ROWS, create_judge, sample_different, sample_rows
+from albertine.export.accuracy import CALIBRATION_ROWS, sample_different, sample_rows
 from albertine.export.embedding_accuracy import create_embedding_judge
+from albertine.export.judges import create_judge
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
 from albertine.interop.load import load_checkpoint, load_encoder
+from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions
+from albertine.tasks.card import TaskCard
+from albertine.text.tokenizer import load_tokenizer
 
 SHORT, LONG = "ka", "ka lo bra mi ka lo bra mi"
 
@@ -55,3 +60,33 @@ def test_texts_for_vectors_are_drawn_from_all_of_a_sorted_file(checkpoint: Path,
     assert len(lengths) == CALIBRATION_ROWS
     middle = (min(lengths) + max(lengths)) / 2
     assert CALIBRATION_ROWS / 4 < sum(length > middle for length in lengths) < 3 * CALIBRATION_ROWS / 4
+
+
+def test_columns_are_those_of_the_calibration_beside_an_official_layout(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    card = TaskCard("sst-2", "classify", ("0", "1"), ("accuracy",), max_length=32)
+    model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify", labels=2), card)
+    folder = tmp_path / "glue" / "SST-2"
+    folder.mkdir(parents=True)
+    (folder / "dev.tsv").write_text("sentence\tlabel\nka lo\t1\nmi\t0\n", encoding="utf-8")
+    table = write_csv(tmp_path / "rows.csv", [{"review": "ka lo bra"}, {"review": "mi"}])
+    settings = ExportSettings(
+        to="openvino", precision="int8", data=str(tmp_path / "glue"), calibrate=table, text="review"
+    ).with_explicit_keys({"to", "precision", "data", "split", "calibrate", "text"})
+    judge = create_judge("model", model, load_checkpoint(model), settings, must_judge=True)
+    assert judge is not None
+    assert sum(len(strip.lengths) for strip in judge.calibration_strips()) == 2
+    assert judge.score_source().count == 2
+
+
+def test_texts_of_a_pretrained_model_have_masks(checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("ka lo mi bra\n" * 9 + "ka ka lo lo mi mi\n", encoding="utf-8")
+    settings = ExportSettings(to="openvino", precision="int8", calibrate=tmp_path / "texts.txt")
+    judge = create_judge("model", checkpoint, load_checkpoint(checkpoint), settings, must_judge=False)
+    assert judge is not None
+    assert not judge.has_labels
+    tokens = torch.cat([strip.tokens for strip in judge.calibration_strips()])
+    special = load_tokenizer(checkpoint).special_ids
+    assert (tokens == special.cls).sum() == 2  # two different texts
+    assert (tokens == special.mask).any()

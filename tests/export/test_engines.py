@@ -162,7 +162,7 @@ def test_auto_runs_with_torch_what_others_cannot(
 ) -> None:
     options = EngineOptions("cpu", "fp32", "auto")
     co_matching = Model(SMALL, HeadSettings("choice", labels=1, options=2, co_matching=True))
-    assert prepare_engine(co_matching, options).name == "torch, fp32"
+    assert prepare_engine(co_matching, options, can_exit=True).name == "torch, fp32"
     assert "engine torch, fp32 is the only one that runs this model here" in capsys.readouterr().err
     without_steps = Model(replace(SMALL, step_vectors=True), HEADS["classify"])
     assert prepare_engine(without_steps, options, can_exit=True).name == "torch, fp32"

@@ -74,7 +74,9 @@ def test_the_lines_of_the_readme_run(
 def readme_command(folder: Path) -> list[str]:
     """Return the arguments of the shell command in the README of an export."""
     block = (folder / "README.md").read_text(encoding="utf-8").split("```sh\n")[1].split("```")[0]
-    program, *arguments = shlex.split(block)
+    install, command = block.strip().splitlines()
+    assert install == "pip install 'albertine[deploy]'"
+    program, *arguments = shlex.split(command)
     assert program == "albertine"
     return arguments
 
@@ -83,12 +85,16 @@ def readme_command(folder: Path) -> list[str]:
 def test_the_command_of_the_readme_runs(
     classifier: Path, checkpoint: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(data, "new.csv")
     for source in (classifier, checkpoint):
-        export(source, f"my {source.name}", ExportSettings())
-        assert run(*readme_command(Path(f"my {source.name}"))) == 0
-    assert len(Path("answers.csv").read_text(encoding="utf-8").splitlines()) == len(TEXTS) + 1
+        folder = tmp_path / f"my {source.name}"
+        export(source, folder, ExportSettings())
+        monkeypatch.chdir(folder)
+        shutil.copy(data, "new.csv")
+        assert run(*readme_command(folder)) == 0
+    assert (
+        len((tmp_path / f"my {classifier.name}" / "answers.csv").read_text(encoding="utf-8").splitlines())
+        == len(TEXTS) + 1
+    )
 
 
 def test_padded_rows_need_no_more_than_a_tokenizer(exported: Path) -> None:
@@ -177,7 +183,9 @@ def test_commands_that_need_weights_refuse_an_export(exported: Path, tmp_path: P
     commands = (("finetune", *task, "--out", tmp_path / "run"), ("convert", tmp_path / "new"), ("info",))
     for name, *options in commands:
         assert run(name, exported, *options) == 2
-        assert "an exported model, which cannot be changed" in capsys.readouterr().err.replace("\n", " ")
+        assert "an exported model, where a checkpoint is expected" in capsys.readouterr().err.replace(
+            "\n", " "
+        )
 
 
 def test_exits_depth_and_devices_are_refused(exported: Path) -> None:
@@ -254,6 +262,22 @@ def test_rows_without_labels_calibrate(classifier: Path, data: Path, tmp_path: P
     assert export(classifier, tmp_path / "out", settings, force=True).scores is None
 
 
+@pytest.mark.slow
+def test_texts_calibrate_a_pretrained_model(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("ka lo mi\nbra ka lo mika\n", encoding="utf-8")
+    options = ("export", checkpoint, "--to", "openvino", "--precision", "int8", "--calibrate", texts)
+    assert run_command(app, [*map(str, options), "--out", str(tmp_path / "out")]) == 2
+    assert "--corpus is missing: its held-out texts show what int8 loses" in capsys.readouterr().err
+    assert run_command(app, [*map(str, options), "--out", str(tmp_path / "out"), "--force"]) == 0
+    printed = capsys.readouterr().err
+    assert "calibrated with 2 sequences; with some hundred" in printed
+    assert "not judged; --data, or --corpus for a pre-trained model, shows what int8 loses" in printed
+    assert fill_mask_pipeline(tmp_path / "out").fill("ka [MASK]")
+
+
 def test_a_pretrained_model_in_int8_needs_a_corpus(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--data: .* is pre-trained; give --corpus"):
         export(checkpoint, tmp_path / "out", ExportSettings(precision="int8", data="rows.csv"))
@@ -270,14 +294,11 @@ def test_calibration_is_for_openvino() -> None:
         ExportSettings(precision="int8", calibrate=Path("rows.csv")).check()
 
 
-def test_co_matching_and_solvers_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(checkpoint)
-    heads = {"a": HeadSettings("choice", labels=1, co_matching=True), "b": HeadSettings("classify")}
-    settings = {"a": MODEL, "b": replace(MODEL, depth_rule="equilibrium")}
-    for name, message in (("a", "its co_matching head"), ("b", "depth_rule = equilibrium")):
-        save_folder(Model(settings[name], heads[name]), tmp_path / name, tokenizer=tokenizer)
-        with pytest.raises(InputError, match=message):
-            export(tmp_path / name, tmp_path / "out", ExportSettings())
+def test_solvers_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    model = Model(replace(MODEL, depth_rule="equilibrium"), HeadSettings("classify"))
+    save_folder(model, tmp_path / "model", tokenizer=load_tokenizer(checkpoint))
+    with pytest.raises(InputError, match="depth_rule = equilibrium"):
+        export(tmp_path / "model", tmp_path / "out", ExportSettings())
 
 
 def test_missing_libraries_are_named(

@@ -216,7 +216,7 @@ def test_what_an_export_cannot_do_names_it(command: tuple[str, ...], hub: dict[s
     if command[0] == "serve":
         assert f"{NAME}: this export always applies all layers" in error
     else:
-        problem = "an exported model, which cannot be changed; name the checkpoint"
+        problem = "an exported model, where a checkpoint is expected; name the one"
         if command[0] == "embed":
             problem = "an export that predicts, and gives no vectors of texts"
         assert f"{NAME}: {problem}" in error

@@ -1,4 +1,4 @@
-"""A loaded export has its weights in memory once, whatever its layers share."""
+"""An export has its weights once, on disk and in memory, whatever its layers share."""
 
 import gc
 import multiprocessing
@@ -8,10 +8,13 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 from tests.export.test_model_files import PLANS, write_export
 from tests.model.model_fixtures import SMALL
 
 from albertine.engines.exported_folder import open_export
+from albertine.engines.verify import random_strips, verify_export
+from albertine.export.int8 import quantize
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
@@ -50,8 +53,22 @@ def _loaded_bytes(folder: Path, warm_up: Path) -> int:
     return int(psutil.Process().memory_info().rss - before)
 
 
+def _model(settings: ModelSettings) -> Model:
+    """Return a model whose layers differ as after a training: new differences are zero."""
+    model = Model(settings, HeadSettings("classify"), seed=1).eval()
+    generator = torch.Generator().manual_seed(2)
+    for name, parameter in model.named_parameters():
+        if "step_differences" in name:
+            parameter.data.add_(torch.randn(parameter.shape, generator=generator), alpha=0.02)
+    return model
+
+
 def _stored_bytes(settings: ModelSettings) -> int:
     return sum(4 * weight.numel() for weight in Model(settings, HeadSettings("classify")).parameters())
+
+
+def _file_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())
 
 
 @pytest.mark.slow
@@ -60,9 +77,23 @@ def _stored_bytes(settings: ModelSettings) -> int:
 def test_weights_are_in_memory_once(name: str, to: ExportFormat, tmp_path: Path) -> None:
     settings = replace(PLANS[name], **_SIZES)
     for folder, one in (("warm-up", SMALL), ("export", settings)):
-        write_export(Model(one, HeadSettings("classify"), seed=1).eval(), tmp_path / folder, to)
+        write_export(_model(one), tmp_path / folder, to)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         loaded = pool.apply(_loaded_bytes, (tmp_path / "export", tmp_path / "warm-up"))
     limit = 2 * _stored_bytes(settings) + _BYTES_WITHOUT_WEIGHTS
     assert loaded < limit, f"{loaded / 1e6:.0f} MB"
     assert limit < 2 * _stored_bytes(replace(settings, **_UNSHARED))  # so the test would see copies
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+@pytest.mark.parametrize("name", ["shared", "step differences"])
+def test_files_have_the_weights_once(name: str, to: ExportFormat, tmp_path: Path) -> None:
+    settings = replace(PLANS[name], **_SIZES)
+    model = _model(settings)
+    engine = write_export(model, tmp_path / "export", to)
+    verify_export(model, engine, "the export")
+    stored = _stored_bytes(settings)
+    assert _file_bytes(tmp_path / "export") < 1.1 * stored
+    quantize(tmp_path / "export", to, list(random_strips(model)), in_steps=False)
+    assert _file_bytes(tmp_path / "export") < 0.4 * stored

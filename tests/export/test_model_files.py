@@ -29,6 +29,7 @@ from albertine.settings.export import ExportFormat
 
 PLANS = {
     **VARIANTS,
+    "one segment": replace(SMALL, segments=1),
     "norms first, rotary": replace(SMALL, norm_first=True, rotary=True),
     "halting": replace(SMALL, depth_rule="halting"),
     "step signal": replace(SMALL, step_signal=True),

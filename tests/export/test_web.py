@@ -108,7 +108,7 @@ def test_the_folder_predicts_in_python_and_says_what_a_visit_costs(
     actual, expected = pipeline(out)("kalo mi"), pipeline(classifier, precision="fp32")("kalo mi")
     assert actual["probability"] == pytest.approx(expected["probability"], abs=1e-5)
     readme = (out / "README.md").read_text(encoding="utf-8")
-    assert "python -m http.server --directory out 8000" in readme
+    assert "python -m http.server 8000" in readme
     total, compressed = first_visit_bytes(out)
     assert 3_500_000 < compressed < 4_500_000 < total
     page = json.loads((out / "page.json").read_text(encoding="utf-8"))

@@ -257,7 +257,7 @@ def test_the_order_of_two_texts_at_every_depth(web_exports: WebExports, browser:
                 assert actual == {"depth": depth, "in_order": pytest.approx(expected, abs=1e-4)}
                 answer = browser.run("return document.querySelector('.answer').textContent")
                 assert answer == ("Swapped" if expected < 0.5 else "In this order")
-        assert browser.run("return document.querySelectorAll('.chart polyline').length") == 2
+        assert browser.run("return document.querySelectorAll('.chart .line').length") == 2
         assert problems(browser) == []
 
 
@@ -305,12 +305,45 @@ def test_what_the_page_says_of_its_depth_and_of_wrong_input(
         predict(browser, {"text": "ka [MASK]"}, 2 * MODEL.layers)
         said = browser.run("return document.getElementById('depth-text').textContent")
         assert said == f"{2 * MODEL.layers} of {MODEL.layers} steps, deeper than trained"
-        lines = browser.run("return document.querySelectorAll('.chart polyline').length")
+        lines = browser.run("return document.querySelectorAll('.chart .line').length")
         assert lines == 5
         browser.run("document.getElementById('field-text').value = 'no mask'")
         browser.run("document.getElementById('form').requestSubmit()")
         message = browser.wait("return document.getElementById('error').textContent")
         assert message == "Write [MASK] where a word is missing."
+
+
+def shares_of_token(source: Path, text: str, token: str) -> list[float]:
+    """Return the probability of a token, as people read it, after each step of depth."""
+    pipeline = fill_mask_pipeline(source)
+    predictions = [
+        pipeline.fill(text, top_k=len(pipeline.tokenizer), depth=depth)[0]
+        for depth in range(1, 2 * MODEL.layers + 1)
+    ]
+    return [
+        sum(one.score for one in of_step if one.token.removeprefix("▁") == token) for of_step in predictions
+    ]
+
+
+def test_the_chart_shows_a_token_also_where_others_are_better(
+    web_exports: WebExports, browser: Browser
+) -> None:
+    with shown(web_exports("pretrain"), browser) as source:
+        predict(browser, {"text": "ka [MASK]"}, 2 * MODEL.layers)
+        names = browser.run("return [...document.querySelectorAll('#legend span')].map(s => s.textContent)")
+        paths = browser.run(
+            "return [...document.querySelectorAll('.chart .line')].map(line => line.getAttribute('d'))"
+        )
+        largest = browser.run("return [...document.querySelectorAll('.chart .tick.end')].at(-1).textContent")
+        bottom, top = browser.run(
+            "return [...document.querySelectorAll('.chart .grid')].map(line => +line.getAttribute('y1'))"
+        )[::2]
+        best = {one["text"] for one in predict(browser, {"text": "ka [MASK]"}, 1)["masks"][0]}
+        assert not set(names) <= best, "the test needs a token that is not among the best after one step"
+        for name, path in zip(names, paths, strict=True):
+            heights = [float(point.split()[1].removesuffix("l0")) for point in path[1:].split("L")]
+            shares = [int(largest.removesuffix("%")) / 100 * (bottom - y) / (bottom - top) for y in heights]
+            assert shares == pytest.approx(shares_of_token(source, "ka [MASK]", name), abs=1e-3)
 
 
 def test_threads_where_the_headers_allow_them(web_exports: WebExports, browser: Browser) -> None:

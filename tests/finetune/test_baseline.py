@@ -147,9 +147,9 @@ def test_several_runs_share_one_bag_of_words(
 ) -> None:
     calls = []
 
-    def counted(*arguments: Any) -> list[str]:
+    def counted(*arguments: Any, **options: Any) -> list[str]:
         calls.append(arguments)
-        return predict_labels(*arguments)
+        return predict_labels(*arguments, **options)
 
     monkeypatch.setattr("albertine.tasks.types.classification.predict_labels", counted)
     results = finetune(checkpoint, tmp_path / "run", replace(one_step(finetune_settings), seeds=2))
@@ -171,7 +171,7 @@ def test_interrupted_bag_of_words_is_computed_by_the_next_call(
     config.write_text(settings_to_toml(one_step(finetune_settings)), encoding="utf-8")
     arguments = ["finetune", str(checkpoint), "--config", str(config), "--out", str(out)]
 
-    def interrupt(*_: Any) -> None:
+    def interrupt(*_: Any, **_options: Any) -> None:
         raise Terminated
 
     with monkeypatch.context() as patched:

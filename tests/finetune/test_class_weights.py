@@ -29,6 +29,8 @@ def unbalanced_settings(settings: FinetuneSettings, type_name: str, folder: Path
         words = rng.choices(["ka", "lo", "mi"], k=rng.randint(1, 9))
         if type_name == "tag":
             rows.append({"text": words, "label": rng.choices(["O", "B-X"], [9, 1], k=len(words))})
+        elif type_name == "multi-label":
+            rows.append({"text": " ".join(words), "label": ["all", label] if len(words) > 2 else ["all"]})
         else:
             rows.append({"text": " ".join(words), "label": label})
     data = str(write_jsonl(folder / "unbalanced.jsonl", rows))
@@ -49,21 +51,44 @@ def test_weights_are_those_of_scikit_learn(
     assert weights.tolist() == pytest.approx(expected.tolist())
 
 
+def test_each_of_several_labels_weighs_as_much_as_its_absence(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    data = prepare_task(str(checkpoint), unbalanced_settings(finetune_settings, "multi-label", tmp_path))
+    weights = balanced_class_weights(data.task_type, data.train_samples).weights
+    targets = data.task_type.targets(data.train_samples).long()
+    assert data.card.labels == ("a", "all", "b", "c")
+    for label, column in enumerate(targets.T.numpy()):
+        classes = np.unique(column)
+        expected = compute_class_weight("balanced", classes=classes, y=column)
+        assert weights[label, classes].tolist() == pytest.approx(expected.tolist())
+    assert weights[1].tolist() == [1, 1]  # each example has it
+
+
 def expected_loss(data: FinetuneData, weights: torch.Tensor) -> float:
     """Return the weighted mean over all training samples, target by target."""
     model = build_model(data, data.task_type.head_settings, 0.0, 0, random_weights=False).eval()
     total = total_weight = 0.0
     for sample in data.train_samples:
         with torch.no_grad():
-            logits = model(strip_from_samples([sample])).logits.double().log_softmax(1)
-        for row, target in zip(logits, data.task_type.targets([sample]).tolist(), strict=True):
+            output = model(strip_from_samples([sample]))
+        logits = output.logits.double().log_softmax(1)
+        targets = data.task_type.targets([sample])
+        if data.card.task == "multi-label":
+            probabilities = output.logits.double().sigmoid()[0]
+            for label, target in enumerate(targets[0].long().tolist()):
+                probability = probabilities[label] if target else 1 - probabilities[label]
+                total -= float(weights[label, target] * probability.log())
+                total_weight += float(weights[label, target])
+            continue
+        for row, target in zip(logits, targets.tolist(), strict=True):
             if target >= 0:
                 total -= float(weights[target] * row[target])
                 total_weight += float(weights[target])
     return total / total_weight
 
 
-@pytest.mark.parametrize("type_name", ["classify", "tag"])
+@pytest.mark.parametrize("type_name", ["classify", "multi-label", "tag"])
 def test_loss_is_the_weighted_mean_over_the_step(
     type_name: str, checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:
@@ -95,7 +120,8 @@ def test_loss_is_the_weighted_mean_over_the_step(
         assert torch.allclose(gradient, expected[name], atol=1e-5), name
     data = prepare_task(str(checkpoint), settings)
     weights = balanced_class_weights(data.task_type, data.train_samples).weights
-    total_weight = float(weights[known_targets(data)].sum())
+    counts = balanced_class_weights(data.task_type, data.train_samples).target_counts
+    (total_weight,) = counts(data.task_type.targets(data.train_samples))
     assert whole[0] / total_weight == pytest.approx(expected_loss(data, weights), rel=1e-4)
 
 
@@ -152,7 +178,7 @@ def test_types_without_class_weights_refuse_them(
 ) -> None:
     weights = ["--train.class-weights", "balanced"]
     settings = replace(finetune_settings, task="regress")
-    with pytest.raises(InputError, match=r"class-weights: --task regress is regression.*: classify, tag$"):
+    with pytest.raises(InputError, match=r"class-weights: --task regress is .*: classify, multi-label, tag$"):
         prepare_task(str(checkpoint), with_train_settings(settings, class_weights="balanced"))
     line = finetune_error(checkpoint, tmp_path, [*weights, "--train.exits", "--train.learned-exit"], capsys)
     assert 'does not fit train.class_weights = "balanced", which must be none with learned_exit' in line

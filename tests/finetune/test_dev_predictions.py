@@ -11,9 +11,9 @@ from tests.task_fixtures import with_train_settings, write_squad
 from albertine.finetune import dev_outcomes, finetuning
 from albertine.finetune import finetune as finetune_module
 from albertine.finetune.dev_outcomes import decision_columns, predict_dev, predict_dev_of_run, sampled
-from albertine.finetune.dev_predictions import DEV_PREDICTIONS_FILE, read_dev_predictions
+from albertine.finetune.dev_predictions import DEV_PREDICTIONS_FILE, DevPredictions, read_dev_predictions
 from albertine.finetune.finetune import finetune
-from albertine.finetune.prepare import prepare_task
+from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.settings import FinetuneSettings
 from albertine.report.run_predictions import dev_predictions, run_settings
 from albertine.tasks.outcomes import Decision, Outcome
@@ -22,6 +22,10 @@ from albertine.tasks.outcomes import Decision, Outcome
 @pytest.fixture
 def settings(finetune_settings: FinetuneSettings) -> FinetuneSettings:
     return with_train_settings(finetune_settings, steps=10, warmup=2, evaluate_every=5)
+
+
+def predict_again(folder: Path, data: FinetuneData) -> DevPredictions:
+    return predict_dev(folder, data.train_examples, data.dev, "cpu")
 
 
 def test_finetuning_writes_what_the_model_predicts(
@@ -58,7 +62,7 @@ def test_dev_is_not_predicted_again_after_the_best_evaluation(
     assert [run.best_step for run in results.runs] == [10, 10]
     predictions = read_dev_predictions(tmp_path / "run")
     assert predictions is not None
-    again = predict_dev(tmp_path / "run", prepare_task(str(checkpoint), settings).dev, "cpu")
+    again = predict_again(tmp_path / "run", prepare_task(str(checkpoint), settings))
     assert predictions.examples == again.examples
     assert predictions.decisions.predicted == again.decisions.predicted
     assert predictions.decisions.probabilities == pytest.approx(again.decisions.probabilities, abs=2e-4)
@@ -81,7 +85,7 @@ def test_kept_predictions_are_those_of_the_model(
         context.setattr(finetune_module, "predict_dev", lambda *_: pytest.fail("dev was predicted again"))
         finetune(checkpoint, tmp_path / "run", settings)
     kept = read_dev_predictions(tmp_path / "run")
-    again = predict_dev(tmp_path / "run", prepare_task(str(checkpoint), settings).dev, "cpu")
+    again = predict_again(tmp_path / "run", prepare_task(str(checkpoint), settings))
     assert kept is not None
     assert kept.examples.scores == pytest.approx(again.examples.scores, abs=1e-5)
     assert kept.examples.predicted_numbers == pytest.approx(again.examples.predicted_numbers, abs=1e-5)
@@ -95,7 +99,7 @@ def test_dev_is_predicted_again_if_an_earlier_evaluation_was_better(
     monkeypatch.setattr(finetuning, "score_to_minimize", lambda _task, _metrics, step: step)
     finetune(checkpoint, tmp_path / "run", settings)
     predictions = read_dev_predictions(tmp_path / "run")
-    assert predictions == predict_dev(tmp_path / "run", prepare_task(str(checkpoint), settings).dev, "cpu")
+    assert predictions == predict_again(tmp_path / "run", prepare_task(str(checkpoint), settings))
 
 
 def test_a_report_predicts_the_examples_that_the_run_held_out(
@@ -132,7 +136,7 @@ def test_predictions_of_another_model_are_ignored(
     values = json.loads(file.read_text())
     changes: list[dict[str, Any]] = [
         {"model_sha256": "0" * 64},
-        {"format": 2},
+        {"format": 3},
         {"num_dev": "many"},
         {"examples": values["examples"] | {"lengths": []}},
         {"decisions": values["decisions"] | {"expected": [9] * 60}},
@@ -152,7 +156,8 @@ def test_a_large_dev_is_sampled(
     checkpoint: Path, settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finetune(checkpoint, tmp_path / "run", settings)
-    dev = prepare_task(str(checkpoint), settings).dev
+    data = prepare_task(str(checkpoint), settings)
+    dev = data.dev
     monkeypatch.setattr(dev_outcomes, "MAX_EXAMPLES", 25)
     assert len(sampled(dev)) == len(set(sampled(dev))) == 25
     assert sampled(dev) == sampled(dev) == sorted(sampled(dev))
@@ -161,6 +166,6 @@ def test_a_large_dev_is_sampled(
     monkeypatch.undo()
     monkeypatch.setattr(dev_outcomes, "MAX_EXAMPLES", 25)
     monkeypatch.setattr(dev_outcomes, "MAX_DECISIONS", 7)
-    predictions = predict_dev(tmp_path / "run", dev, "cpu")
+    predictions = predict_again(tmp_path / "run", data)
     assert (predictions.num_scored, predictions.num_dev) == (25, 60)
     assert len(predictions.decisions.expected) == 7

@@ -33,6 +33,25 @@ def test_the_smallest_random_numbers_are_held_out() -> None:
     assert len(train) == 45
 
 
+def test_few_different_texts_are_no_evaluation(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text": f"ka lo {number % 6}", "label": "ab"[number % 2]} for number in range(60)]
+    settings = replace(
+        finetune_settings,
+        data=str(write_csv(tmp_path / "rows.csv", rows)),
+        dev=None,
+        text="text",
+        label="label",
+    )
+    runs = finetune(
+        str(checkpoint), tmp_path / "run", with_train_settings(settings, steps=4, warmup=1, evaluate_every=2)
+    )
+    assert runs.problem is None  # all predictions are alike, because all texts are
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "what is held out has only 1 different text, so its scores say little; give --dev" in printed
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.floats(0.001, 0.9), st.integers(0, 9))
 def test_equal_texts_stay_together(numbers: list[int], fraction: float, seed: int) -> None:
     given_examples = examples(list(map(str, numbers)))

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from albertine.finetune.model_selection import nothing_learned_reason, score_to_minimize
+from albertine.tasks.registry import find_task
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,8 @@ def test_better_models_have_lower_scores(
 ) -> None:
     name = {"rte": "accuracy", "cola": "matthews"}[task]
     scores = [
-        score_to_minimize(task, {name: metric, "loss": loss}, step) for metric, loss, step in (better, worse)
+        score_to_minimize(find_task(task), {name: metric, "loss": loss}, step)
+        for metric, loss, step in (better, worse)
     ]
     if math.isnan(worse[0]):  # counts as 0
         assert all(map(math.isfinite, scores))
@@ -49,6 +51,6 @@ def test_reasons_why_nothing_was_learned(
     best: tuple[float, float], untrained: tuple[float, float] | None, varied: bool, reason: str | None
 ) -> None:
     metrics = [dict(zip(("matthews", "loss"), one or (), strict=False)) for one in (best, untrained)]
-    found = nothing_learned_reason("cola", *metrics, predictions_varied=varied)
+    found = nothing_learned_reason(find_task("cola"), *metrics, predictions_varied=varied)
     assert (found or "").startswith(reason or "")
     assert (found is None) == (reason is None)

@@ -131,28 +131,39 @@ def test_numbered_columns_and_names_with_commas(model: Path, tmp_path: Path) -> 
     assert (out[0]["3"], out[0]["1"]) == ("y", "x")
 
 
-def test_clashes_and_unknown_columns(model: Path, tmp_path: Path) -> None:
+def test_columns_with_names_of_predictions_and_unknown_ones(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = write_csv(tmp_path / "a.csv", [{"review": "ka", "label": "1", "probabilities": "2"}])
     out = tmp_path / "a.jsonl"
     message = error(model, data, out, "reviw")
     assert "no column reviw (did you mean review?)" in message
     assert "name another with --keep" in message
-    message = error(model, data, out, "all")
-    assert message.endswith(
-        "--keep: column label has the name of a value of the predictions; rename it, or name others, as in "
-        "--keep review"
+    (line,) = json_lines(run(model, data, tmp_path / "all.jsonl", "all"))
+    assert (line["data_label"], line["data_probabilities"]) == ("1", "2")
+    assert line["label"] != "1"
+    assert list(line)[:4] == ["id", "review", "data_label", "data_probabilities"]
+    assert "column label is kept as data_label" in capsys.readouterr().err
+    both = write_csv(tmp_path / "both.csv", [{"review": "ka", "label": "1", "data_label": "2"}])
+    message = error(model, both, out, "all")
+    assert (
+        "column label has the name of a value of the predictions, and there is a column data_label" in message
     )
-    assert "column probabilities has the name" in error(model, data, out, "probabilities,review")
+    assert json_lines(run(model, both, tmp_path / "one.jsonl", "review,label"))[0]["data_label"] == "1"
     # A CSV file of predictions has no such column.
     table = run(model, data, tmp_path / "b.csv", "probabilities").read_text().splitlines()
     assert table[0] == "id,probabilities,label,probability"
     data = write_csv(tmp_path / "c.csv", [{"id": "5", "key": "k", "review": "ka"}])
-    assert "column id has the name" in error(model, data, out, "id", id="key")
+    assert json_lines(run(model, data, tmp_path / "id.jsonl", "id", id="key"))[0]["data_id"] == "5"
     assert json_lines(run(model, data, tmp_path / "c.jsonl", "key,id"))[0]["id"] == "5"
     rows = [{"review": "ka"}, {"review": "lo", "label": "x"}]
     data = write_jsonl(tmp_path / "d.jsonl", rows)
+    assert json_lines(run(model, data, tmp_path / "e.jsonl", "all"))[1]["data_label"] == "x"
+    data = write_jsonl(
+        tmp_path / "f.jsonl", [{"review": "ka"}, {"review": "lo", "label": 1, "data_label": 2}]
+    )
     assert "line 2: column label has the name of a value" in error(model, data, out, "all")
-    assert len(json_lines(run(model, data, tmp_path / "e.jsonl", "all", on_error="skip"))) == 1
+    assert len(json_lines(run(model, data, tmp_path / "g.jsonl", "all", on_error="skip"))) == 1
 
 
 def test_rows_with_other_keys(model: Path, tmp_path: Path) -> None:

@@ -47,6 +47,9 @@ def separate_model(model: Model) -> Model:
         fields = {"attention": weights[0]._asdict(), "ffn": weights[1]._asdict()}
         for component, tensors in fields.items():
             for field, tensor in tensors.items():
+                if field.endswith("_difference"):
+                    assert tensor is None
+                    continue
                 part = "bias" if field.endswith("_bias") else "weight"
                 module = field.removesuffix("_bias")
                 values[f"encoder.{component}.{number}.{module}.{part}"] = tensor.detach()
@@ -68,8 +71,36 @@ def test_outputs_are_those_of_separate_layers(settings: ModelSettings) -> None:
         states, others = (list(net.encoder.hidden_states(STRIP)) for net in (model, separate))
         assert all(torch.equal(a, b) for a, b in zip(states, others, strict=True))
         ids, mask, segments = STRIP.to_padded()
+        # An export multiplies by the factors; the separate layers have sums rounded to fp32.
+        for net in (model, separate):
+            net.double().configure(ComputeOptions(torch.float64))
         padded, expected = (PaddedModel(net)(ids, mask, segments) for net in (model, separate))
-        assert torch.equal(padded["mlm_logits"], expected["mlm_logits"])
+        torch.testing.assert_close(padded["mlm_logits"], expected["mlm_logits"], rtol=1e-6, atol=1e-6)
+
+
+def test_factored_differences_change_no_output() -> None:
+    model, indices = random_model(BOTH), torch.tensor([2, 6, 7, 12])
+    with torch.no_grad():
+        expected = (model.encoder(STRIP), model.encoder.hidden_at(STRIP, indices))
+        model.configure(ComputeOptions(factored_differences=True))
+        torch.testing.assert_close(model.encoder(STRIP), expected[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(model.encoder.hidden_at(STRIP, indices), expected[1], rtol=1e-4, atol=1e-5)
+
+
+def test_factored_differences_leave_the_shared_matrices_as_they_are() -> None:
+    model = random_model(BOTH)
+    attention, ffn = model.encoder.attention[0], model.encoder.ffn[0]
+    assert isinstance(attention, Attention)
+    assert isinstance(ffn, FeedForward)
+    assert model.encoder.step_differences is not None
+    shared = (attention.cast_weights(torch.float32), ffn.cast_weights(torch.float32))
+    for number in range(model.settings.layers):
+        own = model.encoder.step_differences.applied(number, *shared, factored=True)
+        assert own[0].qkv is shared[0].qkv
+        assert own[0].out is shared[0].out
+        assert own[1].up is shared[1].up
+        assert own[1].down is shared[1].down
+        assert None not in (*own[0], *own[1])
 
 
 @pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS.keys())

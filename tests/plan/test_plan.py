@@ -67,6 +67,7 @@ def test_other_texts_are_no_tokens(text: str) -> None:
     [
         ("8 x H100", 8, "H100"),
         ("8xh100", 8, "H100"),
+        ("8 H100", 8, "H100"),
         ("rtx-4090", 1, "RTX 4090"),
         ("2 * tpu v3 CORE", 2, "TPU v3 core"),
     ],
@@ -356,6 +357,7 @@ def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = (plan("demo", "this", tokens=tokens, device="cpu", **values) for tokens in ("8192", "16384"))
     assert "measured here" in one.basis
     assert one.step.passes > one.step.update > 0
+    assert one.step.drawing > 0
     assert one.step.communication == 0
     assert (one.workload.steps, two.workload.steps) == (2, 4)
     assert one.device_memory > 1e9
@@ -422,7 +424,7 @@ def test_json_has_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert content["is_measured"] is False
     assert content["cost"] is None
     assert content["step_seconds"]["total"] == pytest.approx(
-        sum(content["step_seconds"][part] for part in ("passes", "update", "communication"))
+        sum(content["step_seconds"][part] for part in ("passes", "update", "communication", "drawing"))
     )
 
 

@@ -18,7 +18,7 @@ from albertine.pretrain.default_length import (
     with_default_length,
 )
 from albertine.pretrain.settings import PretrainSettings
-from albertine.settings import SettingError
+from albertine.settings import MODEL_PRESETS, SettingError
 from albertine.train.run_folder import read_run_settings
 from albertine.train.settings import PretrainTrainSettings
 
@@ -81,6 +81,16 @@ def test_the_message_counts_the_chosen_part_of_the_text() -> None:
     assert message.startswith(
         "977 steps of 4,096 tokens, which read the 100,000 tokens of the corpus 40.0 times"
     )
+
+
+def test_a_wide_model_on_a_cpu_is_noticed() -> None:
+    wide = replace(SETTINGS, model=MODEL_PRESETS["albertine-base"])
+    corpus = corpus_of(1_000_000)
+    hint = "on a CPU, --model albertine-tiny takes hours instead of days"
+    assert hint in describe_default_length(with_default_length(wide, corpus), corpus, on_cpu=True)
+    assert hint not in describe_default_length(with_default_length(wide, corpus), corpus)
+    narrow = replace(SETTINGS, model=MODEL_PRESETS["albertine-tiny"])
+    assert hint not in describe_default_length(with_default_length(narrow, corpus), corpus, on_cpu=True)
 
 
 def test_a_batch_of_few_tokens_is_refused() -> None:

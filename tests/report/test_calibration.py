@@ -8,7 +8,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix
 
 from albertine.report.calibration import calibration_bins, calibration_html, expected_calibration_error
-from albertine.report.confusion import MAX_CLASSES, confusion_counts, confusion_html
+from albertine.report.confusion import MAX_CLASSES, confusion_html
+from albertine.tasks.metrics.scores import matthews
 
 
 def random_predictions(count: int = 1000) -> tuple[list[float], list[bool]]:
@@ -53,6 +54,17 @@ def test_the_verdict_names_the_direction(probability: float, num_right: int, ver
     assert f"off by {abs(100 * probability - num_right):.1f} percentage points" in page
 
 
+def test_a_part_that_is_worse_than_the_verdict_is_named() -> None:
+    usual, top = [0.5] * 200, [0.95] * 9
+    page = calibration_html(
+        [*usual, *top], [True] * 180 + [False] * 20 + [True] * 5 + [False] * 4, "examples"
+    )
+    assert "less confident than it could be" in page
+    assert "Not everywhere: of the 9 predictions of 90% to 100%, only 56% are right." in page
+    by_chance = calibration_html([*usual, *top[:5]], [True] * 180 + [False] * 20 + [True] * 4 + [False], "x")
+    assert "Not everywhere" not in by_chance
+
+
 def test_few_predictions_have_no_calibration() -> None:
     assert calibration_html([0.5] * 19, [True] * 19, "examples") == ""
 
@@ -60,24 +72,31 @@ def test_few_predictions_have_no_calibration() -> None:
 def test_confusion_is_that_of_scikit_learn() -> None:
     rng = np.random.default_rng(1)
     expected, predicted = rng.integers(0, 4, 300).tolist(), rng.integers(0, 4, 300).tolist()
-    counts = confusion_counts(expected, predicted, 5)  # no example of the fifth class
-    assert (counts == confusion_matrix(expected, predicted, labels=range(5))).all()
+    page = confusion_html(list("abcde"), expected, predicted, "examples")  # no example of the fifth class
+    shown = [int(number) for number in re.findall(r"<td style[^>]*>(\d+)", page)]
+    assert shown == confusion_matrix(expected, predicted, labels=range(5)).flatten().tolist()
 
 
 def test_the_page_shows_counts_and_the_most_common_confusion() -> None:
-    counts = confusion_counts([0, 0, 0, 1, 1], [0, 1, 1, 1, 0], 2)
-    page = confusion_html(["cat", "<dog>"], counts, "examples")
+    page = confusion_html(["cat", "<dog>"], [0, 0, 0, 1, 1], [0, 1, 1, 1, 0], "examples")
     assert re.findall(r"<td style[^>]*>(\d+)", page) == ["1", "2", "1", "1"]
-    assert "\u201ccat\u201d, predicted as \u201c&lt;dog&gt;\u201d 2 times, 67% of its row." in page
+    assert "\u201ccat\u201d, predicted as \u201c&lt;dog&gt;\u201d, 2 times, 67% of its row." in page
     assert "<dog>" not in page
-    assert confusion_html(["cat"], confusion_counts([0], [0], 1), "examples") == ""
+    assert confusion_html(["cat"], [0], [0], "examples") == ""
+
+
+def test_many_labels_need_little_memory() -> None:
+    labels = list(range(50_000))
+    page = confusion_html(list(map(str, labels)), labels, labels[::-1], "examples")
+    assert "49,991 others" in page
+    assert matthews(np.array(labels), np.array(labels)) == pytest.approx(1)
 
 
 def test_rare_classes_become_one() -> None:
     num_classes = MAX_CLASSES + 5
     expected = [label for label in range(num_classes) for _ in range(num_classes - label)]
-    counts = confusion_counts(expected, expected[::-1], num_classes)
-    page = confusion_html([f"class {label}" for label in range(num_classes)], counts, "examples")
+    classes = [f"class {label}" for label in range(num_classes)]
+    page = confusion_html(classes, expected, expected[::-1], "examples")
     shown = [int(number) for number in re.findall(r"<td style[^>]*>(\d+)", page)]
     assert len(shown) == MAX_CLASSES**2
     assert sum(shown) == len(expected)

@@ -74,7 +74,7 @@ CASES: dict[str, tuple[str, Callable[[int, str], Row], dict[str, str], tuple[str
         "multi-label",
         labels_row,
         {},
-        ("without the label", "exactly the right labels", "always"),
+        ("wrongly given", "exactly the right labels", "always"),
     ),
     "regress": ("regress", number_row, {}, ("Predicted and right numbers", "farthest from the right number")),
     "tag": ("tag", tag_row, {}, ("What it confuses", "words with the right tag", "Over all words")),

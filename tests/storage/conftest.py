@@ -67,6 +67,9 @@ class LocalServer:
             content: bytes = response.read()
             return content
 
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()

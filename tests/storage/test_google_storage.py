@@ -37,6 +37,17 @@ def test_without_credentials_one_line_says_where_they_belong(
         key.write_text("{}")
 
 
+def test_no_credentials_at_all_are_noticed_at_once(
+    empty_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLOUDSDK_CONFIG", raising=False)
+    monkeypatch.setenv("GCE_METADATA_HOST", "256.0.0.1")  # no machine of Google's
+    objects._is_google_machine.cache_clear()
+    message = one_line_error("gs://bucket")
+    assert "gs://bucket: no credentials; they belong in GOOGLE_APPLICATION_CREDENTIALS" in message
+    objects._is_google_machine.cache_clear()
+
+
 def test_a_lost_connection_gives_one_line(google_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

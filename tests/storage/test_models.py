@@ -108,3 +108,15 @@ def test_wrong_urls_of_models_give_one_line_and_status_2(
 def test_pipeline_raises_the_same_error(bucket: str) -> None:
     with pytest.raises(InputError, match="no such folder"):
         albertine.pipeline(f"{bucket}/none")
+
+
+def test_errors_name_the_url_of_a_model(
+    bucket: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"{bucket}/models/albert"
+    upload_new_folder(checkpoint, url)
+    command = ["evaluate", url, "--data", str(write_csv(tmp_path / "rows.csv", reviews(2, 3)))]
+    assert run_command(app, command) == 2
+    error = capsys.readouterr().err
+    assert url in error
+    assert str(cache_folder()) not in error

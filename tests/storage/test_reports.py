@@ -14,6 +14,7 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.storage.cache import cache_folder
+from albertine.storage.objects import object_writer
 from albertine.storage.upload import upload_new_folder
 from tests.pretrain.conftest import settings, with_train
 from tests.task_fixtures import checkpoint, finetune_settings, with_train_settings
@@ -112,3 +113,13 @@ def test_wrong_urls_give_one_line_and_status_2(
     assert message.format(bucket=bucket) in error
     assert len(error.splitlines()) == 1
     assert "hunter2" not in error
+
+
+def test_settings_are_read_from_object_storage(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with object_writer(f"{bucket}/recipe.toml") as stream:
+        stream.write(b"[train]\nsteps = 7\nsteps_typo = 1\n")
+    command = ["pretrain", "--corpus", "c", "--out", "o", "--config"]
+    assert run_command(app, [*command, f"{bucket}/recipe.toml"]) == 2
+    assert f"{bucket}/recipe.toml: train.steps_typo = 1: unknown setting" in capsys.readouterr().err
+    assert run_command(app, [*command, f"{bucket}/none.toml"]) == 2
+    assert f"{bucket}/none.toml: no such file; give --config a TOML file" in capsys.readouterr().err

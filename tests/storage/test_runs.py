@@ -7,10 +7,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,14 +29,14 @@ from albertine.storage import objects
 from albertine.storage.cache import download_folder, work_folder
 from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
 from albertine.storage.objects import list_objects
-from albertine.storage.upload import upload_new_folder
+from albertine.storage.upload import upload_files, upload_new_folder
 from albertine.train import mirrored_run as mirrored
 from albertine.train.checkpoints import CheckpointStore
 from albertine.train.trainer import Trainer
 from tests.pretrain.conftest import settings, weight_bytes
 from tests.task_fixtures import checkpoint, finetune_settings, with_train_settings
 
-from .conftest import SECRET_KEY
+from .conftest import SECRET_KEY, LocalServer
 
 __all__ = ["checkpoint", "finetune_settings", "settings"]
 
@@ -112,8 +113,7 @@ def test_every_uploaded_version_resumes(
 
     def upload_and_check(self: mirrored._Mirror) -> str | None:
         problem = original(self)
-        if problem is not None:  # checkpoints were removed faster than they can be uploaded
-            return problem
+        assert problem is None
         folder = tmp_path / str(len(steps))
         shutil.copytree(download_folder(url), folder)
         checkpoint = CheckpointStore(folder, 1).newest_valid()
@@ -153,6 +153,34 @@ def test_a_checkpoint_may_be_replaced_while_files_are_listed(
     assert started_mirror(run, url, None).finish() is None
     assert not newest.exists()
     assert "checkpoints/step-00000003/state.json" in list_objects(url)
+
+
+def test_checkpoints_may_be_removed_faster_than_they_are_uploaded(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, url, original, removed = tmp_path / "run", f"{bucket}/run", upload_files, list[str]()
+
+    def write(step: int) -> Path:
+        folder = run / "checkpoints" / f"step-{step:08}"
+        folder.mkdir(parents=True)
+        (folder / "state.json").write_text(str(step))
+        return folder
+
+    def upload(files: dict[str, Path], *arguments: Any, **options: Any) -> FolderManifest:
+        if len(removed) < 8:  # more often than a failed upload is repeated
+            name = next(name for name in files if name.endswith("state.json"))
+            write(len(removed) + 1)
+            shutil.rmtree(files[name].parent)
+            removed.append(name)
+        return original(files, *arguments, **options)
+
+    write(0)
+    monkeypatch.setattr(mirrored, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(mirrored, "upload_files", upload)
+    assert started_mirror(run, url, None).finish() is None
+    assert len(removed) == 8
+    assert "checkpoints/step-00000008/state.json" in list_objects(url)
+    assert "Errno" not in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -295,9 +323,8 @@ def test_a_stopped_run_uploads_its_last_checkpoint(
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    metrics = work_folder(url) / "metrics.jsonl"
     deadline = time.monotonic() + 120
-    while not (metrics.exists() and '"step": 5' in metrics.read_text()):
+    while not _has_step(work_folder(url), 5):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
@@ -308,6 +335,55 @@ def test_a_stopped_run_uploads_its_last_checkpoint(
     checkpoint = CheckpointStore(download_folder(url), 1).newest_valid()
     assert checkpoint is not None
     assert checkpoint.step >= 5
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_a_run_whose_store_does_not_answer(
+    bucket: str, server: LocalServer, settings: PretrainSettings, tmp_path: Path
+) -> None:
+    train = replace(settings.train, steps=100_000, save_every=None, evaluate_every=50_000)
+    config = tmp_path / "settings.toml"
+    config.write_text(settings_to_toml(replace(settings, train=train)))
+    url = f"{bucket}/run"
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "albertine", "pretrain", "--config", str(config), "--out", url],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        ) as process,
+        frozen_after(server, lambda: _has_step(work_folder(url), 5)),
+    ):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(5)
+        assert process.poll() is None  # it waits for the store
+        process.send_signal(signal.SIGTERM)
+        _, messages = process.communicate(timeout=20)
+        assert process.returncode == 143
+        assert f"a second signal leaves it in {work_folder(url)}" in messages
+        assert "Traceback" not in messages
+    checkpoint = CheckpointStore(work_folder(url), 1).newest_valid()
+    assert checkpoint is not None
+    assert checkpoint.step >= 5
+
+
+def _has_step(run: Path, step: int) -> bool:
+    metrics = run / "metrics.jsonl"
+    return metrics.exists() and f'"step": {step}' in metrics.read_text()
+
+
+@contextmanager
+def frozen_after(server: LocalServer, condition: Callable[[], bool]) -> Iterator[None]:
+    """Freeze the store for the block, once a condition is true."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    server.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.long

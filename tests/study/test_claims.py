@@ -160,7 +160,7 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
         ),
         (
             '[[expectations]]\nmeasure = "mnli"\narm = "SOP"\nthan = "NSP"\nmargin = 1',
-            "c: expects something of mnli",
+            "c: an expectation is about mnli",
         ),
         ('[scales.smoke]\nstories = "x"', "scales.smoke: stories is text, expected an integer"),
         ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, sst-2, rte"),

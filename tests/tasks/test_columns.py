@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from albertine.errors import InputError
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.columns import split_columns
-from albertine.tasks.formats.headers import looks_like_data
+from albertine.tasks.formats.headers import looks_like_data, looks_like_names
 from albertine.tasks.formats.texts import read_texts
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
@@ -193,6 +193,7 @@ def test_first_row_that_looks_like_data_gives_a_hint(
         (["gj04", "1", "", "They ran."], [["gj04", "0", "*", "Ran they."]], None, True),
         (["3.5", "good"], [["4", "bad"], ["2.25", "fine"]], None, True),
         (["3.5", "good"], [["four", "bad"]], None, False),  # not a column of numbers
+        (["nan", "good"], [["inf", "bad"], ["nan", "bad"]], None, False),
         (["text", "2019", "2020", "2021"], [["a", "1", "2", "3"]], None, False),  # years
         (["0", "1", "2"], [["5", "6", "7"]], None, False),  # numbers of columns
         (["text", "pos"], [["a", "neg"], ["b", "pos"]], "pos", True),
@@ -203,3 +204,32 @@ def test_first_row_that_looks_like_data_gives_a_hint(
 )
 def test_looks_like_data(header: list[str], rows: list[list[str]], label: str | None, is_data: bool) -> None:
     assert looks_like_data(header, rows, label) is is_data
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_names"),
+    [
+        ([["text", "Label "], ["a", "b"]], True),
+        ([["sentence"]], True),
+        ([["opinion", "stars"], ["a", "1"], ["b", "2"]], True),
+        ([["opinion", "stars"], ["a", "1"]], False),  # one row shows nothing
+        ([["opinion", ""], ["a", "1"], ["b", "2"]], False),
+        ([["a fine film", "1"], ["dull", "0"], ["bad", "0"]], False),
+        ([["text", "good"], ["a", "bad"]], False),
+        ([], False),
+    ],
+)
+def test_looks_like_names(rows: list[list[str]], is_names: bool) -> None:
+    assert looks_like_names(rows) is is_names
+
+
+def test_first_row_that_looks_like_names_gives_a_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text,label\nfine,good\ndull,bad\n")
+    assert len(read(file, text="1", label="2", header=False)) == 3
+    assert "(--no-header), looks like column names: text, label; use --header" in capsys.readouterr().err
+    file.write_text("fine,good\ndull,bad\n")
+    read(file, text="1", label="2", header=False)
+    assert not capsys.readouterr().err

@@ -128,7 +128,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "a.tsv",
             "1\t1\tx\n",
             "classify",
-            "line 1: column 1 occurs twice; rename one of them, or use --no-header",
+            "line 1: column 1 is repeated; rename one of them, or use --no-header",
         ),
         (
             "a.jsonl",
@@ -150,12 +150,13 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ),
         ("a.csv", "a,b,label\nx,y,0\n", "choice", "has a, b, label; name another with --options"),
         (
-            "a.csv",
+            "a.tsv",
             "text;label\nx;1\n",
             "classify",
-            "its first line is one cell, text;label: cells are separated by commas",
+            "its first line is one cell, text;label: cells are separated by commas or semicolons in .csv",
         ),
-        ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text occurs twice"),
+        ("a.csv", "text;label\nx;4,5\n", "regress", "line 2: "),
+        ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text is repeated"),
         (
             "a.csv",
             "tex\x02,label\nx,1\n",
@@ -213,7 +214,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "a.jsonl",
             '{"question": "q", "context": "Ida.", "answers": "Otto"}\n',
             "span",
-            "line 1: its answer is not in the passage, at -1: Otto",
+            "line 1: its answer is not in the passage: Otto",
         ),
     ],
 )
@@ -829,3 +830,26 @@ def test_a_table_in_latin_1_gets_the_command_that_converts_it(tmp_path: Path, li
     message = rf"a.csv, line {line}: not UTF-8.*; find .* as in: iconv -f WINDOWS-1252 -t UTF-8"
     with pytest.raises(InputError, match=message):
         list(tables.read_rows(str(file), ReadErrors(skip=False)))
+
+
+def test_csv_with_semicolons(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text('\ufefftext;label\n"Ja; nein, ""doch""";b\nGut, wirklich;a\n', "utf-8")
+    assert [(example.texts[0], example.label) for example in read_all("classify", file)] == [
+        ('Ja; nein, "doch"', "b"),
+        ("Gut, wirklich", "a"),
+    ]
+    file.write_text('text;"Score, 1-5";label\nx;5;1\n', "utf-8")
+    assert read_all("classify", file)[0].label == "1"
+    file.write_text("x;1\ny;0\n", "utf-8")
+    with pytest.raises(InputError, match=r"no column 2; each row is one cell\. Semicolons separate"):
+        read_all("classify", file, text="1", label="2", header=False)
+    # A comma in the column names decides, and without column names, semicolons belong to the text.
+    file.write_text("text,a;b\nx; y,1\n", "utf-8")
+    assert read_all("classify", file, label="a;b")[0].texts == ("x; y",)
+    file.write_text("\n\ntext;label\nx;1\n", "utf-8")
+    (example,) = read_all("classify", file)
+    assert (example.location, example.texts) == (f"{file}, line 4", ("x",))
+    file.write_text("I came; I saw\n", "utf-8")
+    (example,) = read_all("classify", file, require_labels=False, text="1", header=False)
+    assert example.texts == ("I came; I saw",)

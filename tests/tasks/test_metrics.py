@@ -29,7 +29,7 @@ labels_and_predictions = st.integers(2, 4).flatmap(
 
 @given(labels_and_predictions)
 def test_classification_metrics_match_scikit_learn(drawn: tuple[int, list[tuple[int, int]]]) -> None:
-    num_labels, pairs = drawn
+    _, pairs = drawn
     labels, predictions = (np.array(column) for column in zip(*pairs, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -40,7 +40,7 @@ def test_classification_metrics_match_scikit_learn(drawn: tuple[int, list[tuple[
             "matthews": sklearn_metrics.matthews_corrcoef(labels, predictions),
         }
     for name, value in expected.items():
-        assert compute_metric(name, labels, predictions, num_labels) == pytest.approx(value, abs=1e-12), name
+        assert compute_metric(name, labels, predictions) == pytest.approx(value, abs=1e-12), name
 
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 5)), min_size=3, max_size=40))
@@ -53,11 +53,11 @@ def test_regression_metrics_match_scipy(pairs: list[tuple[float, int]]) -> None:
             "spearman": stats.spearmanr(labels, predictions)[0],
         }
     for name, value in expected.items():
-        actual = compute_metric(name, labels, predictions, 0)
+        actual = compute_metric(name, labels, predictions)
         if not math.isnan(value) and labels.std() > 1e-6:
             assert actual == pytest.approx(value, abs=1e-6), name
-    assert compute_metric("pearson", labels, np.ones_like(labels), 0) == 0.0
-    assert compute_metric("rmse", labels, predictions, 0) == pytest.approx(
+    assert compute_metric("pearson", labels, np.ones_like(labels)) == 0.0
+    assert compute_metric("rmse", labels, predictions) == pytest.approx(
         math.sqrt(sklearn_metrics.mean_squared_error(labels, predictions))
     )
 

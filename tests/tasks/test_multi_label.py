@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import shutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -149,7 +150,8 @@ def examples_of(seed: int, count: int) -> list[MultiLabelExample]:
     ]
 
 
-def test_baseline_is_one_logistic_regression_per_label() -> None:
+@pytest.mark.parametrize("balanced", [False, True])
+def test_baseline_is_one_logistic_regression_per_label(balanced: bool) -> None:
     from sklearn.linear_model import LogisticRegression
 
     from albertine.tasks.baseline.features import TextFeatures
@@ -162,8 +164,9 @@ def test_baseline_is_one_logistic_regression_per_label() -> None:
         return np.stack([rows.dot(column) for column in np.eye(rows.width)], axis=1)[:, :-1]
 
     truth = np.array([[label in (example.labels or ()) for label in LABELS] for example in train]).astype(int)
-    model = OneVsRestClassifier(LogisticRegression(C=10, tol=1e-8, max_iter=10_000)).fit(dense(train), truth)
-    labels, probabilities = predict_label_probabilities(train, dev)
+    one = LogisticRegression(C=10, tol=1e-8, max_iter=10_000, class_weight="balanced" if balanced else None)
+    model = OneVsRestClassifier(one).fit(dense(train), truth)
+    labels, probabilities = predict_label_probabilities(train, dev, balanced=balanced)
     assert labels == list(LABELS)
     np.testing.assert_allclose(probabilities, model.predict_proba(dense(dev)), atol=1e-3)
     labels, probabilities = predict_label_probabilities([replace(train[0], labels=())], dev[:1])
@@ -238,6 +241,15 @@ def test_tuned_model(tuned: Path, tmp_path: Path) -> None:
     new = str(write_csv(tmp_path / "new.csv", [{"text": "ka ka", "label": "new"}]))
     with pytest.raises(InputError, match="label new is not one of the model's: calm, loud, sweet"):
         evaluate(tuned / "run", EvaluateSettings(data=new, device="cpu"))
+
+
+def test_labels_are_written_with_the_separator_of_the_training_data(tuned: Path, tmp_path: Path) -> None:
+    shutil.copytree(tuned / "run", tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+    card = parse_card(tmp_path / "run" / "task.json")
+    replace(card, columns={"label_separator": "/"}, label_threshold=0.0).write(tmp_path / "run")
+    predict(tmp_path / "run", PredictSettings(data=str(tuned / "dev.csv"), device="cpu"), tmp_path / "a.csv")
+    rows = list(csv.DictReader((tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()))
+    assert rows[0]["labels"] == "/".join(LABELS)
 
 
 def test_transformers_reads_it_and_is_read(tuned: Path, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from albertine.tasks.examples import (
 )
 from albertine.tasks.outcomes import MAX_EXCERPT, Decision, excerpt
 from albertine.tasks.registry import create_task_type
+from albertine.tasks.types.classification import Classification
+from albertine.tasks.types.regression import Regression
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import load_tokenizer
 
@@ -80,10 +82,19 @@ def test_spans(tokenizer: Path) -> None:
     assert missed.severity == pytest.approx(0.7)
     unanswerable = QuestionExample("", "", "Who sang?", "Ida ran.", ())
     assert span.outcome(unanswerable, nothing).severity == 0.0
-    constant = span.constant_predictions([example, unanswerable])
+    constant = span.constant_predictions([example, unanswerable], [example, unanswerable])
     assert constant is not None
     assert span.compute_metrics([example, unanswerable], constant[1])["exact"] == 0.5
-    assert span.constant_predictions([example]) is None
+    assert span.constant_predictions([example], [unanswerable]) is None
+
+
+def test_a_constant_prediction_is_taken_from_train() -> None:
+    def example(value: float, label: str) -> TextExample:
+        return TextExample("", "", ("a",), label=label, value=value)
+
+    train, dev = [example(1, "a"), example(3, "a"), example(5, "b")], [example(9, "b")]
+    assert Classification.constant_predictions(train, dev) == ("always “a”", [{"label": "a"}])
+    assert Regression.constant_predictions(train, dev) == ("always 3, the mean", [{"value": 3.0}])
 
 
 def test_multiple_choice(tokenizer: Path) -> None:

@@ -233,6 +233,13 @@ def test_folder_without_text_is_refused(tmp_path: Path) -> None:
         find_sources([str(tmp_path)])
 
 
+def test_a_model_is_not_read_as_text(tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors", "metrics.jsonl"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError, match="a model, which holds no text; name text or a table"):
+        find_sources([str(tmp_path)])
+
+
 def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("It is fine.")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"This is cut. " * 99)[:-9])

@@ -97,7 +97,7 @@ def test_the_jobs_of_a_command_run_on_all_nodes_and_are_resumed(cluster: Any, tm
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.2)
     take_the_nodes(cluster, job, tmp_path, log)
-    assert "albertine: interrupted" in log.read_text()
+    assert f"job {job} is queued again" in log.read_text()
     assert wait_for(cluster, job, {"COMPLETED", "FAILED"}, log) == "COMPLETED", log.read_text()
     assert log.read_text().count("Ray runtime started") == 4  # two nodes, twice
     assert "undecided" in log.read_text()

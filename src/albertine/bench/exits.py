@@ -1,15 +1,16 @@
 """Benchmark of exits: what a fine-tuned model scores with less depth, and what that saves.
 
 For each seed, a checkpoint is fine-tuned with exits and without and, if its layers share their weights,
-with fewer layers, without exits. All models are measured on dev, the one with exits with every rule.
-Classifiers also run rules of patience and confidence in padded batches. Results are stored, and an
-interrupted benchmark resumes.
+with fewer layers, without exits. Only the model with exits has the settings of exits, such as own heads. All
+models are measured on dev, that one with every rule. Classifiers also run rules of patience and confidence
+in padded batches. Results are stored, and an interrupted benchmark resumes.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
@@ -32,7 +33,7 @@ from albertine.file_lock import file_lock
 from albertine.finetune.finetune import finetune
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
-from albertine.finetune.settings import FinetuneSettings
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.inference.exit_curve import exit_rules
 from albertine.inference.exit_points import FULL_DEPTH, measure_points
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
@@ -168,8 +169,14 @@ class _ExitBenchmark:
 
     def _finetune_settings(self, variant: Variant, seed: int) -> FinetuneSettings:
         values = {field.name: getattr(self._settings, field.name) for field in fields(FinetuneSettings)}
-        train = replace(self._settings.train, seed=seed, exits=variant.trains_exits)
-        settings = FinetuneSettings(**{**values, "seeds": 1, "init_from": None, "train": train})
+        values |= {"seeds": 1, "init_from": None}
+        changed: dict[str, Any] = {"seed": seed, "exits": variant.trains_exits}
+        if not variant.trains_exits:
+            values["exit_heads"], default = "shared", FinetuneTrainSettings()
+            only_with_exits = ("learned_exit", "exit_prior", "exit_prior_weight")
+            changed |= {name: getattr(default, name) for name in only_with_exits}
+        values["train"] = replace(self._settings.train, **changed)
+        settings = FinetuneSettings(**values)
         return settings.with_explicit_keys(self._settings.explicit_keys - {"seeds", "init_from"})
 
     def _shallow_copy(self, layers: int) -> Path:

@@ -25,6 +25,7 @@ from albertine.device import choose_device, choose_precision, synchronized_time
 from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.executors.process_pool import ProcessPool
+from albertine.finetune.duration import with_measured_steps
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.run import build_trainer
@@ -94,7 +95,7 @@ def measure_finetuning(
             "step and keeps no run; leave it out"
         )
     prepared = prepare_task(source, settings)  # reports invalid settings before any run
-    settings = without_marks(prepared.checkpoint, settings)
+    settings = _with_steps(without_marks(prepared.checkpoint, settings), prepared)
     peer_options(prepared.checkpoint, prepared.model_settings)
     results: dict[Side, list[FinetuneBenchResult]] = {"ours": [], "peer": []}
     for seed in range(settings.train.seed, settings.train.seed + settings.seeds):
@@ -117,6 +118,12 @@ def without_marks(checkpoint: Path, settings: FinetuneBenchSettings) -> Finetune
     if settings.mark_matches:
         raise InputError("--mark-matches: transformers would be trained without marks; leave it out")
     return replace(settings, mark_matches=False)
+
+
+def _with_steps(settings: FinetuneBenchSettings, data: FinetuneData) -> FinetuneBenchSettings:
+    """Return settings with the steps that our side takes in the minutes, which both sides then take."""
+    process = Distributed(0, 1, choose_device(settings.device))
+    return replace(settings, train=with_measured_steps([], settings, data, process).train)
 
 
 def _finetune(run: FinetuneBenchRun) -> FinetuneBenchResult:

@@ -25,8 +25,8 @@ def create_peer_app(source: str) -> Any:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     folder = locate_model(source)
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     options = peer_options(folder, checkpoint_model_settings(folder))
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
     model: Any = AutoModelForSequenceClassification.from_pretrained(folder, **options).eval()
     labels = model.config.id2label
     app = FastAPI()

@@ -12,9 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from select import select
+from tempfile import TemporaryFile
 from typing import Any
 
 from albertine import progress
@@ -28,7 +30,7 @@ from albertine.interop.transformers_config import checkpoint_model_settings
 
 CALLERS = (1, 8, 64)
 _WARM_UP_SECONDS = 0.5
-_STOP_SECONDS = 15.0
+_START_SECONDS, _STOP_SECONDS = 300.0, 15.0
 # Of a probability, between both sides: in fp32, and where Albertine's server computes in bf16 or int8.
 _TOLERANCE, _ROUNDED_TOLERANCE = 0.002, 0.1
 _TOKEN_VARIABLE = "ALBERTINE_TOKEN"  # of the server; the requests have none
@@ -107,17 +109,29 @@ def _missing_peer(model: str, type_name: str, settings: ServeBenchSettings) -> s
 def _server(command: Sequence[str]) -> Iterator[int]:
     """Run a server that prints its address, yield its port, and stop it."""
     environment = {key: value for key, value in os.environ.items() if key != _TOKEN_VARIABLE}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    with (
+        TemporaryFile("w+", encoding="utf-8", errors="replace") as messages,  # a pipe would fill
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,  # it cannot ask
+            stdout=subprocess.PIPE,
+            stderr=messages,
+            text=True,
+            env=environment,
+        ) as process,
+    ):
         assert process.stdout is not None
-        assert process.stderr is not None
         try:
+            if not select([process.stdout], [], [], _START_SECONDS)[0]:
+                raise WorkError(f"bench serve: a server did not start in {_START_SECONDS:.0f} seconds")
             address = process.stdout.readline().strip()
             if not address.startswith("http://"):
-                lines = process.stderr.read().strip().splitlines() or ["no message"]
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_STOP_SECONDS)
+                messages.seek(0)
+                lines = messages.read().strip().splitlines() or ["no message"]
                 message = lines[-1].removeprefix("albertine: ")
-                error = InputError if process.wait() == 2 else WorkError
+                error = InputError if process.poll() == 2 else WorkError
                 raise error(f"bench serve: a server did not start: {message}")
             yield int(address.rstrip("/").rpartition(":")[2])
         finally:

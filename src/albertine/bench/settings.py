@@ -140,18 +140,6 @@ class ExitBenchSettings(FinetuneSettings):
         0.5, "Points of the score that the recommended setting may lose.", minimum=0, maximum=100
     )
 
-    def check(self) -> None:
-        """Raise `SettingError` for what the benchmark itself varies."""
-        if self.exit_heads != "shared":
-            problem = "must be shared; the benchmark compares models with one head for all steps"
-            raise SettingError("exit_heads", self.exit_heads, problem)
-        super().check()
-        if self.train.learned_exit:
-            raise SettingError("train.learned_exit", True, "leave it out; the benchmark has no exit unit")
-        if self.train.exits:
-            problem = "leave it out; the benchmark trains with exits and without"
-            raise SettingError("train.exits", True, problem)
-
 
 @dataclass(frozen=True)
 class GradientBenchSettings(Settings):

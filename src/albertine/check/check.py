@@ -16,6 +16,7 @@ from albertine.check.language import LanguageCheck
 from albertine.check.reading import DataErrors, document_items, is_table, table_items
 from albertine.check.settings import CheckSettings
 from albertine.check.tokens import TokenizationCheck
+from albertine.corpus.check import check_corpus
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
@@ -23,6 +24,8 @@ from albertine.interop.transformers_config import read_config
 from albertine.json_input import RECODE
 from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
+from albertine.tasks.formats.conll import CONLL_SUFFIXES
+from albertine.tasks.formats.tables import data_suffix
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.language_detection import detect_source_language
 from albertine.text.settings import ReadingSettings
@@ -30,6 +33,7 @@ from albertine.text.sources import Source, find_sources
 from albertine.text.tokenizer import load_tokenizer
 
 _DEFAULT_MAX_LENGTH = 512
+_TAG_SUFFIXES = {*CONLL_SUFFIXES} - {".txt"}
 _SEVERITIES = ("error", "warning", "note")
 
 
@@ -39,10 +43,12 @@ class CheckReport:
 
     Attributes:
         texts: number of rows and documents that were read.
+        corpora: number of corpora.
         findings: what was found, errors first.
     """
 
     texts: int
+    corpora: int
     findings: tuple[Finding, ...]
 
     def count(self, severity: str) -> int:
@@ -52,7 +58,12 @@ class CheckReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         counts = {f"{severity}s": self.count(severity) for severity in _SEVERITIES}
-        return {"texts": self.texts, **counts, "findings": [asdict(finding) for finding in self.findings]}
+        return {
+            "texts": self.texts,
+            "corpora": self.corpora,
+            **counts,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
 
 
 def check_data(data: Sequence[str], settings: CheckSettings | None = None) -> CheckReport:
@@ -65,15 +76,18 @@ def check_data(data: Sequence[str], settings: CheckSettings | None = None) -> Ch
     settings = settings or CheckSettings()
     corpora = [name for name in data if _is_corpus(name)]
     others = [name for name in data if name not in corpora]
-    findings = [finding for name in corpora for finding in corpus_findings(Path(name))]
+    findings: list[Finding] = []
     num_texts = 0
+    for name in corpora:
+        manifest = check_corpus(Path(name)).manifest
+        findings += corpus_findings(name, manifest)
     if corpora and not others:
         _refuse_options_of_data(corpora[0], settings)
     else:
         data_findings, num_texts = _check_sources(others, settings)
         findings += data_findings
     findings.sort(key=lambda finding: _SEVERITIES.index(finding.severity))
-    return CheckReport(num_texts, tuple(findings))
+    return CheckReport(num_texts, len(corpora), tuple(findings))
 
 
 def _refuse_options_of_data(corpus: str, settings: CheckSettings) -> None:
@@ -110,8 +124,12 @@ def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[F
             for check in [*both_checks, *(train_checks if item.split == "train" else [])]:
                 check.observe(item)
     findings = [*_unreadable(errors), *encoding.findings()]
+    if findings and not num_texts:  # these are the reason
+        return findings, num_texts
     for check in [*train_checks, *both_checks]:
         findings += check.findings()
+    if any(finding.kind in ("not-utf-8", "unreadable") for finding in findings):
+        findings = [finding for finding in findings if finding.kind != "one-label"]  # a consequence
     return findings, num_texts
 
 
@@ -124,6 +142,11 @@ def _items(
     detected = detect_source_language([source for source in sources if source.format != "hub"], reading)
     reading = ReadingSettings(field=settings.text, language=detected.code or "en")
     for source in sources:
+        if data_suffix(Path(source.name)) in _TAG_SUFFIXES:
+            raise InputError(
+                f"{source.name}: words with tags, which albertine check does not read; give lists of words "
+                "and tags in .jsonl, with --text and --label"
+            )
         if source.format == "hub" or is_table(source.name):
             items = table_items(source.name, settings, "train", reading.splitter_language, errors)
             yield from ((item, False) for item in items)
@@ -142,7 +165,12 @@ def _check_columns(sources: Sequence[Source], settings: CheckSettings) -> None:
     if is_any_table or settings.dev is not None:
         return
     text = None if settings.text == CheckSettings().text else settings.text
-    options = {"--label": settings.label, "--text-pair": settings.text_pair, "--text": text}
+    options = {
+        "--label": settings.label,
+        "--label-separator": settings.label_separator,
+        "--text-pair": settings.text_pair,
+        "--text": text,
+    }
     given = [option for option, value in options.items() if value is not None]
     given += [] if settings.header else ["--no-header"]
     if given and sources:

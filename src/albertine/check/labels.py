@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from albertine.check.findings import DataItem, Finding, percent
 from albertine.display import display_text
+from albertine.tasks.card import has_too_many_labels
 from albertine.tasks.formats.headers import is_number
 
 _MAX_LABELS = 10_000  # distinct ones that are counted
@@ -63,12 +64,29 @@ class LabelCheck:
                 advice="name another column with --label",
             )  # fmt: skip
             return
+        if not self._is_multi_label and has_too_many_labels(len(train), self._train_rows):
+            yield Finding(
+                "error", "labels-as-texts", f"labels in {self._train_rows:,} rows: finetune refuses so many",
+                len(train), advice="name another column with --label",
+            )  # fmt: skip
+            return
         yield from self._class_findings(train)
+        yield from self._joined_findings(train)
         if new := [label for label in dev if label not in train]:
             yield Finding(
                 "error", "labels-only-in-dev", "labels of dev that are not in train", len(new),
                 ", ".join(map(display_text, new[:_LISTED])), self._first.get(f"dev {new[0]}", ""),
                 "add examples to train, or fix the spelling",
+            )  # fmt: skip
+
+    def _joined_findings(self, train: Counter[str]) -> Iterable[Finding]:
+        """Yield a note if cells with one label each seem to hold several."""
+        joined = [label for label in train if len(parts := label.split(";")) > 1 and parts[0] in train]
+        if not self._is_multi_label and joined:
+            yield Finding(
+                "note", "joined-labels", "labels that consist of others", len(joined),
+                display_text(joined[0]), self._first.get(f"train {joined[0]}", ""),
+                "for several labels in a cell (--task multi-label), give --label-separator \";\"",
             )  # fmt: skip
 
     def _class_findings(self, train: Counter[str]) -> Iterable[Finding]:
@@ -81,7 +99,7 @@ class LabelCheck:
         if not self._is_multi_label:  # in which all rows may have a label
             yield from self._balance_findings(train)
         rare = sorted((count, label) for label, count in train.items() if count < _RARE)
-        if rare and total >= _RARE * len(train):
+        if rare:
             listed = ", ".join(f"{display_text(label)} ({count})" for count, label in rare[:_LISTED])
             yield Finding(
                 "warning", "rare-labels", f"labels with fewer than {_RARE} examples", len(rare), listed,

@@ -73,15 +73,17 @@ def table_items(
     )
     for row in _until_damaged(rows, source, errors):
         try:
-            texts = tuple(_text(row, column) for column in text_columns)
-            labels = _labels(row, label)
+            has_tags = isinstance(row.cells.get(label), list)
+            texts = tuple(_text(row, column, has_tags=has_tags) for column in text_columns)
+            labels = _labels(row, label, settings.label_separator)
         except RowError as error:
             errors.handle(row.location, str(error))
             continue
         has_label = label in row.cells or label in row.joined
         is_document = not has_label and len(texts) == 1 and settings.dev is None
         sentences = tuple(split_sentences(texts[0], language)) if is_document else ()
-        is_multi_label = label in row.joined or isinstance(row.cells.get(label), list)
+        has_separator = settings.label_separator is not None
+        is_multi_label = has_separator or label in row.joined or isinstance(row.cells.get(label), list)
         yield DataItem(row.location, texts, labels, split, sentences, has_label, is_multi_label)
 
 
@@ -101,25 +103,30 @@ def _until_damaged(rows: Iterable[TableRow], source: str, errors: DataErrors) ->
         errors.unreadable.add(source, str(error).removeprefix(f"{source}: "))
 
 
-def _text(row: TableRow, column: str) -> str:
-    """Return the text of a column, or of the columns that are joined to it; empty if all cells are."""
+def _text(row: TableRow, column: str, *, has_tags: bool) -> str:
+    """Return the text of a column, or of the columns that are joined to it; empty if all cells are.
+
+    With a list of tags, it may be a list of words.
+    """
     if all(row.cells.get(name) is None for name in row.joined.get(column, (column,))):
         return ""
     if column in row.joined:
         return row.text(column)
     value = row.cells[column]
+    if has_tags and isinstance(value, list) and all(isinstance(word, str) for word in value):
+        value = " ".join(value)
     if not isinstance(value, str):
         raise RowError(f"column {column} holds {describe_value(value)}, not text")
     return checked_text(value)
 
 
-def _labels(row: TableRow, column: str) -> tuple[str, ...] | None:
+def _labels(row: TableRow, column: str, separator: str | None) -> tuple[str, ...] | None:
     """Return the labels of a row as fine-tuning reads them; None if a cell of one label is empty."""
     if column in row.joined:
         return parse_label_columns(row, row.joined[column])
     value = row.cells.get(column)
-    if isinstance(value, list):
-        return parse_label_set(value, separator="")
+    if separator is not None or isinstance(value, list):
+        return parse_label_set(value, separator or "")
     return None if is_empty_cell(value) else (parse_label(value),)
 
 

@@ -15,6 +15,11 @@ class CheckSettings(Settings):
     text: str = setting("text", "Column of the text, in a table, or several, as in title,body.")
     text_pair: str | None = setting(None, "Column of the second text.")
     label: str | None = setting(None, "Column of the label; by default `label`, if there is one.")
+    label_separator: str | None = setting(
+        None,
+        'Separator of several labels in a cell, as for --task multi-label, such as ";"; by default a cell is '
+        "one label. Lists, and columns of 0 and 1, need none.",
+    )
     header: bool = setting(True, HEADER_HELP)
     dev: str | None = setting(None, "Table of the dev examples, to compare with DATA.")
     tokenizer: Path | None = setting(
@@ -37,6 +42,8 @@ class CheckSettings(Settings):
     )
 
     def check(self) -> None:
-        """Raise `SettingError` if there is a maximum length and no tokenizer to count tokens with."""
+        """Raise `SettingError` for a blank separator, or a maximum length without a tokenizer."""
+        if self.label_separator is not None and not self.label_separator.strip():
+            raise SettingError("label_separator", self.label_separator, "must not be blank, as in ;")
         if self.max_length is not None and self.tokenizer is None:
             raise SettingError("max_length", self.max_length, "needs a tokenizer", ("tokenizer",))

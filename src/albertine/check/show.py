@@ -18,7 +18,10 @@ def show_report(report: CheckReport, *, as_json: bool) -> None:
         return
     for finding in report.findings:
         print(progress.printable_line(finding_line(finding)))
-    print(f"rows and documents checked: {report.texts:,}; {summary(report)}")
+    checked = [f"corpora checked: {report.corpora}"] if report.corpora else []
+    if report.texts or not report.corpora:
+        checked.append(f"rows and documents checked: {report.texts:,}")
+    print("; ".join([*checked, summary(report)]))
 
 
 def summary(report: CheckReport) -> str:

@@ -222,7 +222,8 @@ def bench_exits(
 ) -> None:
     """Measure what exits save, beside padded batches, models without exits and shallower models.
 
-    An interrupted benchmark resumes with the same command; a larger --seeds adds runs.
+    An interrupted benchmark resumes with the same command; a larger --seeds adds runs. The models with exits
+    can have heads of their own or an exit unit, with the options of `finetune`.
 
     Example: albertine bench exits my-run --task sst-2 --data glue/ --out exits-on-sst-2
 

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from albertine import progress
@@ -20,6 +20,7 @@ from albertine.text.language_samples import NUM_PASSAGES, joined_passages
 
 _MAX_SENTENCES = 20_000
 _MAX_PAIRS = 200  # of a kind, which gives an interval of up to 7 points on each side
+_RARE_KINDS = "other forms"
 _MIN_PAIRS = 20  # of a kind: with fewer, the interval has 20 points or more on each side
 _EXAMPLES = 4
 
@@ -82,10 +83,10 @@ def run_agreement_test(corpus: Corpus, folder: Path, runs: Sequence[Path], seed:
         return AgreementTest(
             {}, f"no grammar test: minimal pairs are made from English; this text: {language.summary}"
         )
-    pairs = _frequent_kinds(agreement_pairs(sentences, _MAX_PAIRS))
+    pairs = _measurable_kinds(agreement_pairs(sentences, _MAX_PAIRS))
     if not pairs:
         return AgreementTest(
-            {}, f"no grammar test: fewer than {_MIN_PAIRS} minimal pairs of a kind in the held-out text"
+            {}, f"no grammar test: fewer than {_MIN_PAIRS} minimal pairs in the held-out text"
         )
     shutil.rmtree(folder, ignore_errors=True)
     with atomic_folder(folder) as partial_folder:
@@ -98,10 +99,12 @@ def run_agreement_test(corpus: Corpus, folder: Path, runs: Sequence[Path], seed:
     return AgreementTest({run.name: _score_model(run, folder, pairs) for run in runs})
 
 
-def _frequent_kinds(pairs: Sequence[AgreementPair]) -> list[AgreementPair]:
-    """Return the pairs of the kinds of which there are enough."""
+def _measurable_kinds(pairs: Sequence[AgreementPair]) -> list[AgreementPair]:
+    """Return the pairs of the kinds of which there are enough; rare kinds together are one kind."""
     counts = Counter(pair.kind for pair in pairs)
-    return [pair for pair in pairs if counts[pair.kind] >= _MIN_PAIRS]
+    merged = [pair if counts[pair.kind] >= _MIN_PAIRS else replace(pair, kind=_RARE_KINDS) for pair in pairs]
+    counts = Counter(pair.kind for pair in merged)
+    return [pair for pair in merged if counts[pair.kind] >= _MIN_PAIRS]
 
 
 def _score_model(run: Path, folder: Path, pairs: Sequence[AgreementPair]) -> ModelAgreement:

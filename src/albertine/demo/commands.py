@@ -12,8 +12,6 @@ from albertine.demo.size import demo_size
 from albertine.demo.workspace import DemoWorkspace
 from albertine.pretrain.curriculum import GROW
 
-_LONGER_TRAINING_OPTIONS = "--model albertine-tiny --train.batch-tokens 8192 --train.steps 12000"
-
 
 def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
     """Return the commands that repeat the steps of a demo."""
@@ -69,8 +67,8 @@ def next_commands(workspace: DemoWorkspace) -> dict[str, str]:
     albert, corpus = (shlex.quote(str(workspace.out / name)) for name in ("albert", "corpus"))
     if workspace.settings.text:
         continuation = {
-            "Train a larger model for longer": f"{executable} pretrain --corpus {corpus} --out my-albert "
-            f"{_LONGER_TRAINING_OPTIONS}"
+            "Train a larger model, by default as long as the text is worth": f"{executable} pretrain "
+            f"--corpus {corpus} --model albertine-tiny --out my-albert"
         }
     else:
         continuation = {"Use your own text": f"{executable} demo --text MY_TEXT --out my-demo"}

@@ -1,4 +1,4 @@
-"""A client's connection: uvicorn's HTTP/1.1 protocol, with limits on slow, idle and malformed clients.
+"""A client's connection: uvicorn's HTTP/1.1 protocol, with limits on slow and idle clients.
 
 uvicorn limits the time between two requests. It does not limit the time in which the head of a
 request arrives or the client receives a response, and it refuses new connections even if others are
@@ -134,7 +134,7 @@ class LimitedConnection(H11Protocol):
         self._timer, self._unsent_bytes = None, inf
 
     def _time_out(self) -> None:
-        """Close the connection, unless its client is still receiving a long response."""
+        """Send status 408 or close the connection, unless its client is still receiving a long response."""
         unsent_bytes = self.transport.get_write_buffer_size()
         if 0 < unsent_bytes < self._unsent_bytes:
             self._unsent_bytes = unsent_bytes
@@ -147,7 +147,7 @@ class LimitedConnection(H11Protocol):
     def _refuse(self, status: int, message: str, headers: Mapping[str, str] = _CLOSE_HEADERS) -> None:
         """Send an error, unless a response has begun, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            # A request that the application is answering is recorded there, when it has ended.
+            # The application itself records a request that it is answering.
             pending = None if self._is_answered else record_of(dict(self.cycle.scope))
             record = pending or RequestRecord(new_request_id())
             record.status = status

@@ -77,7 +77,7 @@ async def _tei_predictions(
     name = logits_batcher(endpoint.path) if tei_request.raw_scores else endpoint.path
     if name not in batchers:
         raise TeiError(424, "raw_scores: an ensemble averages probabilities; leave it out")
-    parsed = _parse_tei_items(tei_request.items, endpoint.parse_item)
+    parsed = _parse_texts(tei_request.items, endpoint.parse_item)
     num_texts = sum(map(len, tei_request.items))
     results = await _submit_tei(request, batchers[name], parsed, num_texts)
     return tei.predict_response(tei_request, [result.output for result in results], model.max_length)
@@ -89,7 +89,7 @@ def embed_handler(model: ServedModel, batchers: Mapping[str, RequestBatcher]) ->
     async def handle(request: Request, payload: Any) -> Any:
         assert model.embedder is not None
         tei_request = tei.parse_embed(payload)
-        parsed = _parse_tei_items(tei_request.items, tei.parse_text)
+        parsed = _parse_texts(tei_request.items, tei.parse_text)
         results = await _submit_tei(request, batchers[EMBED_PATH], parsed, len(parsed))
         outputs = [result.output for result in results]
         return tei.embed_response(tei_request, outputs, model.embedder.max_length)
@@ -103,7 +103,7 @@ def openai_handler(model: ServedModel, batchers: Mapping[str, RequestBatcher]) -
     async def handle(request: Request, payload: Any) -> Any:
         assert model.embedder is not None
         openai_request = openai_embeddings.parse_openai(payload)
-        parsed = _parse_tei_items(openai_request.texts, tei.parse_text, openai_embeddings.KEY)
+        parsed = _parse_texts(openai_request.texts, tei.parse_text, openai_embeddings.KEY)
         results = await _submit_tei(request, batchers[EMBED_PATH], parsed, len(parsed))
         return openai_embeddings.openai_response(
             openai_request, results, model.name, model.embedder.max_length
@@ -117,17 +117,17 @@ def tokenize_handler(batchers: Mapping[str, RequestBatcher]) -> PayloadHandler:
 
     async def handle(request: Request, payload: Any) -> Any:
         tei_request = tei.parse_tokenize(payload)
-        parsed = _parse_tei_items(tei_request.items, tei.parse_text)
+        parsed = _parse_texts(tei_request.items, tei.parse_text)
         results = await _submit_tei(request, batchers[TOKENIZE_PATH], parsed, len(parsed))
         return tei.tokenize_response(tei_request, [result.output for result in results])
 
     return handle
 
 
-def _parse_tei_items(
+def _parse_texts(
     items: Sequence[Any], parse_item: Callable[[Any], tuple[Any, int]], key: str = "inputs"
 ) -> list[tuple[Any, int]]:
-    """Return the batch input of each item, with its size in characters; errors have TEI's status."""
+    """Return the batch input of each item, with its size in characters; errors have status 422."""
     try:
         return [parse_item(item) for item in items]
     except InputError as error:
@@ -146,7 +146,7 @@ async def _submit_tei(
 async def _submit(
     request: Request, batcher: RequestBatcher, items: Sequence[tuple[Any, int]], num_texts: int
 ) -> list[ItemResult]:
-    """Return the results for items, and record how much was read for them."""
+    """Return the results for items, and record their numbers of texts and tokens."""
     record = current_record.get()
     if record is not None:
         record.num_texts = num_texts
@@ -161,7 +161,7 @@ async def _submit(
 def _check_content_type(request: Request) -> None:
     """Raise an error if the content is not JSON.
 
-    Without asking the server, browsers let pages of other sites send only content of other types.
+    So pages of other sites cannot use the server: for JSON, a browser first asks it with a CORS preflight.
     """
     content_type = request.headers.get("content-type", "")
     if content_type.partition(";")[0].strip().lower() != "application/json":

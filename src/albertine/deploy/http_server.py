@@ -1,5 +1,6 @@
 """The HTTP server of one process: its listening socket, its limits, and how signals stop it."""
 
+import errno
 import math
 import resource
 import signal
@@ -18,7 +19,7 @@ from albertine.errors import SAME_REQUEST_SECONDS, InputError
 
 SHUTDOWN_TIMEOUT_SECONDS = 8  # Docker kills the process after 10 seconds
 _LISTEN_BACKLOG = 2_048
-_RESERVED_FILES = 32  # for all but connections; a server without any has opened about ten
+_RESERVED_FILES = 32  # open files other than connections; an idle server has about ten
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class SignalAwareServer(uvicorn.Server):
 
 
 def max_connections(max_open_files: int) -> int:
-    """Return how many connections a process accepts that may open a number of files.
+    """Return how many connections a process accepts if it may open `max_open_files` files.
 
     A quarter more are open until they get status 503, and a quarter more are being accepted or closed.
     """
@@ -98,11 +99,14 @@ def uvicorn_config(app: RequestRecorder, workers: int = 1) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,  # nothing here depends on the address of a client
         limit_concurrency=limit,
-        # asyncio accepts so many at once; three more steps of the event loop pass until one is closed.
-        # A worker leaves some for the others.
+        # How many connections asyncio accepts in one step of the event loop; one that is refused is closed
+        # three steps later. Several workers accept one at a time, so that each gets some.
         backlog=max(2, limit // 16) if workers == 1 else 1,
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
+
+
+_HOST_ADVICE = "use 127.0.0.1 for this machine alone, or 0.0.0.0 for all of its addresses"
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
@@ -112,7 +116,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError):
-        raise InputError(f"--host {host}: not an address of this machine") from None
+        raise InputError(f"--host {host}: no such host name; {_HOST_ADVICE}") from None
     listener = socket.socket(family, socket_type, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -120,6 +124,8 @@ def bind_socket(host: str, port: int) -> socket.socket:
         listener.listen(_LISTEN_BACKLOG)  # clients wait while the model is loaded
     except OSError as error:
         listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise InputError(f"--host {host}: not an address of this machine; {_HOST_ADVICE}") from None
         raise InputError(
             f"--host {host} --port {port}: {error.strerror}; use another port, or --port 0 for a free one"
         ) from None

@@ -110,11 +110,11 @@ def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> Se
 def _served_sentence_model(
     name: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
 ) -> ServedModel:
-    """Return an encoder without a head, such as one of sentence-transformers, which only has vectors."""
+    """Return an encoder without a head, such as one of sentence-transformers, which only gives embeddings."""
     if options.engine not in (None, "auto", "torch"):
         raise InputError(
-            f"{name}: its vectors come from torch; albertine export --task embed writes it for "
-            f"{options.engine}"
+            f"{name}: only torch computes the embeddings of a checkpoint; for {options.engine}, export it "
+            "with albertine export --task embed, and serve the export"
         )
     modules = modules_of_folder(folder)
     pipeline = make_embedding_pipeline(modules, load_encoder(modules.model_folder), options)
@@ -122,10 +122,10 @@ def _served_sentence_model(
 
 
 def _served_encoder(name: str, pipeline: EmbeddingPipeline, exit_rule: ExitRule | None) -> ServedModel:
-    """Return a model that only has vectors."""
+    """Return a model that only gives embeddings."""
     if exit_rule is not None:
         raise InputError(
-            f"{name}: gives vectors, which need all steps of depth; leave out --exit and --depth"
+            f"{name}: a model for embeddings, which applies all of its layers; leave out --exit and --depth"
         )
     engine = pipeline.engine
     return ServedModel(

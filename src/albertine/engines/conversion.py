@@ -35,11 +35,6 @@ def is_convertible(model: Model) -> bool:
 
 def _obstacle(model: Model) -> str | None:
     """Return why other libraries cannot run a model; None if they can."""
-    if model.head_settings.co_matching:
-        return (
-            "its co_matching head needs the places of question and option, which an export has no input for; "
-            "fine-tune without it"
-        )
     if model.settings.depth_rule == "equilibrium":
         return "depth_rule = equilibrium: its solver cannot be exported"
     return None
@@ -53,6 +48,11 @@ def check_steps(model: Model, source: str | Path, option: str) -> None:
         source: its name, for messages.
         option: what needs such steps.
     """
+    if model.head_settings.co_matching:
+        raise InputError(
+            f"{source}: co_matching = true: only a graph of all layers can have this head, and {option} "
+            "needs a graph for each step"
+        )
     for name, plain in _PLAIN_STEPS.items():
         value = getattr(model.settings, name)
         if value != plain:
@@ -63,8 +63,10 @@ def check_steps(model: Model, source: str | Path, option: str) -> None:
 
 
 def has_equal_steps(model: Model) -> bool:
-    """Return whether steps of depth are calls of the same block."""
-    return all(getattr(model.settings, name) == plain for name, plain in _PLAIN_STEPS.items())
+    """Return whether steps of depth are calls of the same block, before a head that can be apart."""
+    return not model.head_settings.co_matching and all(
+        getattr(model.settings, name) == plain for name, plain in _PLAIN_STEPS.items()
+    )
 
 
 def convert_model(

@@ -101,7 +101,7 @@ def open_exported_encoder(folder: Path, options: EngineOptions = DEFAULT_OPTIONS
     model = saved_model_settings(read_config(file), str(file))
     if model is None:
         raise InputError(f"{file}: not the config of an export; {EXPORT_AGAIN}")
-    session = _session(checked.record.to, checked.file, checked.dtype, model)
+    session = _session(checked.record.to, checked.file, checked.dtype)
     return ExportedEncoderEngine(session, model, checked.title)
 
 
@@ -152,18 +152,17 @@ def open_engine(
         in_steps: whether each block and head has a file of its own.
     """
     if not in_steps:
-        return SingleGraphEngine(_session(to, file, precision, model), model, head, title)
+        return SingleGraphEngine(_session(to, file, precision), model, head, title)
     graphs = {
-        name: _session(to, file.with_name(name + file.suffix), precision, model)
-        for name in step_graphs(model, head)
+        name: _session(to, file.with_name(name + file.suffix), precision) for name in step_graphs(model, head)
     }
     return SteppedEngine(graphs, model, head, title)
 
 
-def _session(to: ExportFormat, file: Path, precision: torch.dtype, model: ModelSettings) -> Session:
+def _session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
     """Return a session of a file whose errors name the file."""
     try:
-        session = _open_session(to, file, precision, model)
+        session = _open_session(to, file, precision)
     except ImportError:
         package = "openvino" if to == "openvino" else "onnxruntime"
         raise InputError(
@@ -187,13 +186,12 @@ def _library_error(to: ExportFormat, file: Path, action: str, error: Exception) 
     return InputError(f"{file}: {_LIBRARIES[to]} cannot {action} it ({reason}); {EXPORT_AGAIN}")
 
 
-def _open_session(to: ExportFormat, file: Path, precision: torch.dtype, model: ModelSettings) -> Session:
+def _open_session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
     # Each library is imported only when it is used.
     if to != "openvino":
         from albertine.engines.onnxruntime_session import open_onnxruntime
 
-        # It would add the shared weights and the difference of each layer, and keep all the sums.
-        return open_onnxruntime(file, fold_constants=not model.step_rank)
+        return open_onnxruntime(file)
     disable_telemetry()
     from albertine.engines.openvino_session import open_openvino
 

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
+from albertine.engines.packed_rows import split_token_types
+from albertine.model.co_matching_head import CoMatchingHead
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel, first_tokens, visible_tokens
 
@@ -28,6 +30,7 @@ class ExportedModel(nn.Module):
 
     Logits of sequences come twice: under their name for rows of one sequence each, [rows, ...], and under
     "packed_" and their name at the first token of each sequence of a packed row, [rows, length, ...].
+    A head that reads parts of a sequence has the first form alone; see `packed_rows`.
     """
 
     def __init__(self, model: Model):
@@ -37,6 +40,10 @@ class ExportedModel(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> dict[str, Tensor]:
         """Return the logits of the head; see `PaddedModel.forward`."""
+        if isinstance(self.head, CoMatchingHead):
+            segments, part_ids = split_token_types(token_type_ids)
+            hidden = self.padded.hidden(input_ids, attention_mask, segments)
+            return {"logits": self.head.of_rows(hidden, part_ids)}
         hidden = self.padded.hidden(input_ids, attention_mask, token_type_ids)
         logits: dict[str, Tensor] = self.head.logits_of_tokens(hidden)
         states = self.head.sequence_states(hidden, visible_tokens(attention_mask), token_type_ids)
@@ -54,7 +61,8 @@ def onnx_graph(model: Model) -> ir.Model:
 
 def graph_of_rows(exported: nn.Module) -> ir.Model:
     """Return an ONNX graph of a module that takes the inputs of an export, and returns tensors by name."""
-    inputs = tuple(torch.ones(2, 8, dtype=torch.long) for _ in INPUT_NAMES)  # one tensor would be one input
+    ids, mask, segments = (torch.ones(2, 8, dtype=torch.long) for _ in INPUT_NAMES)
+    inputs = (ids, mask, segments.zero_())  # a model may have one segment
     with torch.no_grad():
         names = list(exported(*inputs))
     shape = {0: Dim("rows"), 1: Dim("length")}

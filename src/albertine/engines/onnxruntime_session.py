@@ -11,24 +11,15 @@ from numpy.typing import NDArray
 from albertine.engines.exported_engine import Session
 
 
-def open_onnxruntime(file: Path, *, fold_constants: bool = True) -> Session:
+def open_onnxruntime(file: Path) -> Session:
     """Return a session of an ONNX file, on as many threads of the CPU as torch uses.
 
     Any exception of the library means that the file is damaged, or needs a newer version.
-
-    Args:
-        file: the file.
-        fold_constants: whether to compute what depends on weights alone once, and keep it.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors only
-    session = onnxruntime.InferenceSession(
-        file,
-        options,
-        providers=["CPUExecutionProvider"],
-        disabled_optimizers=[] if fold_constants else ["ConstantFolding"],
-    )
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:

@@ -2,6 +2,9 @@
 
 A row is about as long as the longest sequence, because attention takes more time in longer rows.
 Short sequences share a row, so that there is little padding; see `model/padded.py` for the mask.
+
+A head that reads parts of a sequence, such as passage, question and option, has one sequence in each row.
+There, `token_type_ids` also has the part of a token: its segment plus twice the number of its part.
 """
 
 from dataclasses import dataclass
@@ -12,6 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from albertine.model.strip import Strip
+
+NUM_TASK_SEGMENTS = 2  # no input of a task has more, even if the model does
 
 
 @dataclass(frozen=True)
@@ -29,10 +34,15 @@ class PackedRows:
     first_indices: Tensor
 
 
-def pack_rows(strip: Strip) -> PackedRows:
-    """Return a strip as rows; its sequences must not be empty."""
+def pack_rows(strip: Strip, *, reads_parts: bool = False) -> PackedRows:
+    """Return a strip as rows; its sequences must not be empty.
+
+    Args:
+        strip: the strip.
+        reads_parts: whether the rows are for a head that reads the parts of the strip.
+    """
     lengths = strip.lengths
-    row_of, start_of, number_of = _assign_rows(lengths)
+    row_of, start_of, number_of = _own_rows(lengths) if reads_parts else _assign_rows(lengths)
     row_length = _row_length(lengths)
     firsts = np.array(row_of, np.int64) * row_length + np.array(start_of, np.int64)
     indices = np.repeat(firsts, lengths) + strip.positions.numpy()
@@ -46,9 +56,24 @@ def pack_rows(strip: Strip) -> PackedRows:
     inputs = {
         "input_ids": rows(strip.tokens.numpy()),
         "attention_mask": rows(np.repeat(np.array(number_of, np.int64), lengths)),
-        "token_type_ids": rows(strip.segments.numpy()),
+        "token_type_ids": rows(token_types(strip, reads_parts=reads_parts).numpy()),
     }
     return PackedRows(inputs, torch.from_numpy(indices), torch.from_numpy(firsts))
+
+
+def token_types(strip: Strip, *, reads_parts: bool) -> Tensor:
+    """Return the input `token_type_ids` of each token, [tokens]."""
+    return strip.segments + NUM_TASK_SEGMENTS * strip.part_ids if reads_parts else strip.segments
+
+
+def split_token_types(token_type_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the segment and the part of each token, where both are in `token_type_ids`."""
+    return token_type_ids % NUM_TASK_SEGMENTS, token_type_ids // NUM_TASK_SEGMENTS
+
+
+def _own_rows(lengths: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """Return row, start and number of sequences that share no row; see `_assign_rows`."""
+    return list(range(len(lengths))), [0] * len(lengths), [1] * len(lengths)
 
 
 def _row_length(lengths: list[int]) -> int:

@@ -13,6 +13,7 @@ from albertine.engines.engine import Engine
 from albertine.engines.libraries import check_libraries
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import AlbertineError, InputError
+from albertine.model.co_matching_head import divided_into_parts
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings.engine import FORMAT_OF_ENGINE, EngineOptions
@@ -42,7 +43,7 @@ def prepare_engine(model: Model, options: EngineOptions, *, can_exit: bool = Fal
 def _fastest_engine(model: Model, options: EngineOptions, *, can_exit: bool) -> Engine:
     """Return the fastest of the engines that can run a model here, and print what was measured."""
     engines = list(_candidates(model, options, can_exit))
-    if len(engines) == 1:  # the head may need more than the tokens of a sample, so nothing is measured
+    if len(engines) == 1:
         progress.print_message(f"engine {engines[0].name} is the only one that runs this model here")
         return engines[0]
     strip = _sample_strip(model)
@@ -80,7 +81,8 @@ def _sample_strip(model: Model) -> Strip:
     lengths = [min(length, model.settings.max_length) for length in _LENGTHS]
     lengths *= model.head.sequences_per_prediction
     tokens = torch.randint(0, model.settings.vocab_size, (sum(lengths),), generator=generator)
-    return Strip(tokens, torch.zeros_like(tokens), torch.tensor([0, *lengths]).cumsum(0))
+    strip = Strip(tokens, torch.zeros_like(tokens), torch.tensor([0, *lengths]).cumsum(0))
+    return divided_into_parts(strip) if model.head_settings.co_matching else strip
 
 
 def _tokens_per_second(engine: Engine, strip: Strip) -> float:

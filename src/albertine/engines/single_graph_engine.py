@@ -10,6 +10,7 @@ from torch import Tensor
 from albertine.engines.exported_engine import AT_FIRST_TOKEN, ExportedEngine, Session, check_ids
 from albertine.engines.packed_rows import pack_rows
 from albertine.errors import InputError
+from albertine.model.co_matching_head import check_parts
 from albertine.model.exits import ExitOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
@@ -37,6 +38,8 @@ class SingleGraphEngine(ExportedEngine):
     def logits(self, strip: Strip) -> dict[str, Tensor]:
         """Return logits by name, those of tokens as [tokens, ...], those of sequences as [sequences, ...]."""
         check_ids(strip, self._model)
+        if self._head.co_matching:
+            return self._logits_of_options(strip)
         rows = pack_rows(strip)
         outputs = self.run_rows(rows.inputs)
         logits = {}
@@ -48,6 +51,12 @@ class SingleGraphEngine(ExportedEngine):
             flat = torch.from_numpy(values).flatten(0, 1)
             logits[name.removeprefix(AT_FIRST_TOKEN)] = flat.index_select(0, indices)
         return logits
+
+    def _logits_of_options(self, strip: Strip) -> dict[str, Tensor]:
+        """Return the logits of options whose parts the head reads, one option in each row."""
+        check_parts(strip)
+        outputs = self.run_rows(pack_rows(strip, reads_parts=True).inputs)
+        return {name: torch.from_numpy(values) for name, values in outputs.items()}
 
     def run_rows(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """Return all outputs of the exported model for its own inputs; see `model/padded.py`."""

@@ -121,7 +121,8 @@ def step_onnx_graphs(model: Model) -> Iterator[tuple[str, ir.Model]]:
     model.eval()
     settings, is_written = model.settings, set()
     states = torch.zeros(*_EXAMPLE_SHAPE, settings.hidden_size)
-    tokens, mask, segments, positions = (torch.ones(_EXAMPLE_SHAPE, dtype=torch.long) for _ in range(4))
+    tokens, mask, positions = (torch.ones(_EXAMPLE_SHAPE, dtype=torch.long) for _ in range(3))
+    segments = torch.zeros_like(tokens)  # a model may have one segment
     of_rows = {0: _ROWS, 1: _LENGTH}
     inputs = {"input_ids": tokens, "token_type_ids": segments, "position_ids": positions}
     if settings.mark_matches:

@@ -1,6 +1,7 @@
 """Compares an export with its source on sequences of several lengths."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ from torch import Tensor
 
 from albertine.engines.encoder_engine import SENTENCE_EMBEDDING, ExportedEncoderEngine
 from albertine.engines.exported_engine import ExportedEngine
+from albertine.engines.packed_rows import NUM_TASK_SEGMENTS, token_types
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.errors import WorkError
 from albertine.interop.sentence_transformers_folder import SentenceModules
+from albertine.model.co_matching_head import divided_into_parts
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel
 from albertine.model.sentence_vectors import apply_layers, pool
@@ -35,9 +38,11 @@ def _random_strip(model: Model, lengths: Sequence[int], generator: torch.Generat
     lengths = [min(length, model.settings.max_length) for length in lengths]
     lengths *= model.head.sequences_per_prediction
     tokens = torch.randint(0, model.settings.vocab_size, (sum(lengths),), generator=generator)
-    segments = torch.randint(0, model.settings.segments, (sum(lengths),), generator=generator)
-    offsets = torch.tensor([0, *lengths]).cumsum(0)
-    return Strip(tokens, segments, offsets)
+    reads_parts = model.head_settings.co_matching
+    num_segments = min(NUM_TASK_SEGMENTS, model.settings.segments) if reads_parts else model.settings.segments
+    segments = torch.randint(0, num_segments, (sum(lengths),), generator=generator)
+    strip = Strip(tokens, segments, torch.tensor([0, *lengths]).cumsum(0))
+    return divided_into_parts(strip) if reads_parts else strip
 
 
 @torch.no_grad()
@@ -45,10 +50,16 @@ def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> fl
     """Return the largest difference of logits between a model and its export, with all forms of input.
 
     The logits of packed rows, and for one graph those of padded rows, are compared with those of
-    `PaddedModel`, whose equality to the strip has tests of its own.
+    `PaddedModel`, whose equality to the strip has tests of its own; those of a head that reads parts, which
+    `PaddedModel` cannot give, with those of the strip.
     """
-    ids, mask, segments = strip.to_padded()
-    expected = PaddedModel(model)(ids, mask, segments)
+    reads_parts = model.head_settings.co_matching
+    types = token_types(strip, reads_parts=reads_parts)
+    ids, mask, segments = replace(strip, segments=types).to_padded()
+    if reads_parts:
+        expected = {"logits": model(strip).logits.flatten()}
+    else:
+        expected = PaddedModel(model)(ids, mask, segments)
     is_token = mask.bool()
     padded: Mapping[str, NDArray[np.float32]] = {}
     if isinstance(engine, SingleGraphEngine):

@@ -2,11 +2,16 @@
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
+from albertine import progress
 from albertine.errors import InputError
 
 _CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS = 10.0
+# How a client of gRPC begins: the preface of HTTP/2 and empty settings. The server sends its own at once.
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
 
 def running_cluster() -> str | None:
@@ -22,18 +27,43 @@ def running_cluster() -> str | None:
     if not file.exists():
         return None
     address = file.read_text(encoding="utf-8").strip()
-    _check_answers(f"{file}: {address}", address)
+    try:
+        _check_answers(f"{file}: {address}", address)
+    except _NoListenerError:
+        progress.print_message(
+            f"{file}: {address}: that cluster has ended without ray stop; starting one on this machine"
+        )
+        return None
     return "auto"
 
 
+class _NoListenerError(InputError):
+    """An address is of this machine, and no process has it."""
+
+
 def _check_answers(place: str, address: str) -> None:
-    """Raise `InputError` unless something listens at an address; Ray would try for two minutes."""
+    """Raise `InputError` unless something answers at an address; Ray would try for up to 14 minutes."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise InputError(f"{place}: expected HOST:PORT; run the command on a node of the cluster")
+    host = host.strip("[]")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+        with socket.create_connection((host, int(port)), _CONNECT_SECONDS) as connection:
+            connection.settimeout(_ANSWER_SECONDS)
+            connection.sendall(_GREETING)
+            with suppress(ConnectionError):  # such as of a server that expects TLS
+                connection.recv(1)
     except (OSError, OverflowError) as error:
-        raise InputError(
+        has_ended = isinstance(error, ConnectionRefusedError) and _is_this_machine(host)
+        kind = _NoListenerError if has_ended else InputError
+        raise kind(
             f"{place}: no cluster answers ({error}); start it, or set RAY_ADDRESS=local to use this machine"
         ) from None
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        socket.create_server((host, 0)).close()  # possible for its own addresses only
+    except OSError:
+        return False
+    return True

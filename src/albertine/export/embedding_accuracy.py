@@ -13,7 +13,7 @@ from albertine.export.accuracy import (
     Accuracy,
     Judge,
     missing_data_message,
-    sample_different,
+    sample_texts,
 )
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import (
@@ -24,10 +24,8 @@ from albertine.inference.embedding import (
 )
 from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
-from albertine.tasks.formats.texts import read_texts
 from albertine.tasks.metrics.scores import compute_metric
 from albertine.tasks.sequences import longest_first_groups, strip_from_samples
-from albertine.text.documents import ReadErrors
 
 _MAX_TEXTS = 1_000  # half a million similarities
 _MIN_TEXTS = 20
@@ -37,12 +35,12 @@ class EmbeddingJudge(Judge):
     """Compares the similarities of all pairs of some texts, by their rank, with those of the source."""
 
     def __init__(self, source: EmbeddingPipeline, settings: ExportSettings):
-        self._source, self._settings = source, settings
+        self._source = source
         self.has_labels = settings.data is not None
         # Data that cannot be read must fail before the export.
         calibration = settings.calibrate or settings.data
-        self._calibration = self._texts(str(calibration), CALIBRATION_ROWS) if calibration else []
-        self._judged = self._texts(str(settings.data), _MAX_TEXTS) if self.has_labels else []
+        self._calibration = sample_texts(str(calibration), settings, CALIBRATION_ROWS) if calibration else []
+        self._judged = sample_texts(str(settings.data), settings, _MAX_TEXTS) if self.has_labels else []
         if self.has_labels and len(self._judged) < _MIN_TEXTS:
             raise InputError(
                 f"{settings.data}: {len(self._judged)} different texts, too few to compare; give at least "
@@ -65,7 +63,7 @@ class EmbeddingJudge(Judge):
         """
         exported = exported_embedding_pipeline(modules_of_folder(folder), EngineOptions("cpu"))
         score = min(
-            compute_metric("spearman", self._expected_similarities, _similarities(vectors), 1)
+            compute_metric("spearman", self._expected_similarities, _similarities(vectors))
             for vectors in (exported(self._judged), _vectors_of_graph(exported, self._judged))
         )
         text = f"rank correlation of the similarities of texts with those of the source {100 * score:.1f}"
@@ -74,12 +72,6 @@ class EmbeddingJudge(Judge):
     @cached_property
     def _expected_similarities(self) -> Vectors:
         return _similarities(self._source(self._judged))
-
-    def _texts(self, source: str, count: int) -> list[str]:
-        """Return a random sample of the different texts of a file."""
-        errors = ReadErrors(skip=self._settings.on_error == "skip")
-        texts = (example.texts[0] for example in read_texts(source, self._settings, errors))
-        return sample_different(texts, count)
 
 
 def _vectors_of_graph(exported: EmbeddingPipeline, texts: Sequence[str]) -> Vectors:

@@ -1,7 +1,6 @@
 """The README of an exported encoder: how to get vectors of texts from it, with Albertine and without."""
 
 import json
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,14 +18,19 @@ An ALBERT for {library} that gives vectors of texts. {files}, {size}, weights in
 
 ## With Albertine
 
+In this folder:
+
 ```sh
-albertine embed {quoted} --data sentences.txt --out vectors.npy
+pip install 'albertine[deploy]'
+albertine embed . --data sentences.txt --out vectors.npy
 ```
 
-`albertine.pipeline({python_name}, task="embed")` in Python and `albertine serve` take this folder too.
+`albertine.pipeline(".", task="embed")` in Python and `albertine serve` take this folder too.
 If it is on the Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 
 ## Without Albertine
+
+In this folder, after `pip install numpy tokenizers {package}`:
 
 ```python
 {code}
@@ -75,9 +79,8 @@ def write_encoder_readme(
     text = f"{modules.prompt}A fine film."
     readme = _TEMPLATE.format(
         name=name,
-        quoted=shlex.quote(name),
-        python_name=json.dumps(name),
         library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",
+        package="onnxruntime" if settings.to == "onnx" else "openvino",
         files=", ".join(f"`{file.name}`" for file in files),
         size=format_bytes(sum(file.stat().st_size for file in files)),
         precision=settings.precision,

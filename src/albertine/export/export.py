@@ -14,9 +14,9 @@ from albertine.engines.conversion import check_convertible, check_steps
 from albertine.engines.exported_folder import open_export
 from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
-from albertine.export.accuracy import create_judge
 from albertine.export.encoder import export_encoder
 from albertine.export.judged_int8 import quantize_judged
+from albertine.export.judges import create_judge
 from albertine.export.npm_packages import NpmPackage, package_archives
 from albertine.export.readme import write_readme
 from albertine.export.result import ExportResult, check_export, write_pipeline, write_record

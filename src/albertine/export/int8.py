@@ -12,11 +12,12 @@ from io import StringIO
 from pathlib import Path
 
 from albertine.engines.exported_engine import Arrays
-from albertine.engines.exported_folder import open_export
+from albertine.engines.exported_folder import open_export, read_settings
 from albertine.engines.model_files import save_openvino
 from albertine.engines.no_telemetry import disable_telemetry
 from albertine.engines.packed_rows import pack_rows
 from albertine.engines.stepped_engine import SteppedEngine, inputs_of_graphs
+from albertine.interop.export_record import read_export_record
 from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
@@ -47,7 +48,9 @@ def _calibration_inputs(
 ) -> dict[Path, Sequence[Arrays]]:
     """Return the inputs of each graph of an OpenVINO export in fp32."""
     if not in_steps:
-        return {folder / "model.xml": [pack_rows(strip).inputs for strip in strips]}
+        reads_parts = not read_export_record(folder).embeds and read_settings(folder)[1].co_matching
+        rows = [pack_rows(strip, reads_parts=reads_parts) for strip in strips]
+        return {folder / "model.xml": [one.inputs for one in rows]}
     engine = open_export(folder, EngineOptions("cpu", "fp32"))
     assert isinstance(engine, SteppedEngine)
     return {folder / f"{name}.xml": inputs for name, inputs in inputs_of_graphs(engine, strips).items()}

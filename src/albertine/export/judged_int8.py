@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from albertine import progress
+from albertine.display import counted
 from albertine.export.accuracy import Int8Scores, Judge
 from albertine.export.result import SEARCH_ABOVE_LOSS, check_loss, write_record
 from albertine.export.settings import ExportSettings
@@ -25,6 +26,7 @@ from albertine.model.strip import Strip
 if TYPE_CHECKING:  # needs optional libraries
     from albertine.export.quantizers import Quantizer
 
+_MIN_CALIBRATION = 50
 _MEASURED_TOKENS = 2048  # tokens of the calibration input on which errors are measured
 
 # Runs the export in a folder on strips, and yields its outputs by name.
@@ -53,6 +55,12 @@ def quantize_judged(
         force: keep a model that loses more than one point.
     """
     strips = [] if judge is None else judge.calibration_strips()
+    count = sum(len(strip.lengths) for strip in strips)
+    if settings.to == "openvino" and count < _MIN_CALIBRATION:
+        progress.print_message(
+            f"{name}: calibrated with {counted(count, 'sequence')}; with some hundred, the measured ranges "
+            "have the usual values"
+        )
     if judge is None or not judge.has_labels:
         _quantize(folder, files, settings, strips)
         return None

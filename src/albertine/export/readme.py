@@ -1,6 +1,5 @@
 """The README of an exported folder: how to run the model in it, with Albertine and without."""
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.engines.exported_folder import open_export
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.export.npm_packages import ORT, TOKENIZERS
-from albertine.export.readme_code import code_without_albertine
+from albertine.export.readme_code import code_for_options, code_without_albertine
 from albertine.export.settings import ExportSettings
 from albertine.export.steps_readme import steps_readme
 from albertine.export.web_page import first_visit_bytes
@@ -30,7 +29,10 @@ An ALBERT for {library}: it predicts {purpose}. {files}, {size}, weights in {pre
 
 ## With Albertine
 
+In this folder:
+
 ```sh
+pip install 'albertine[deploy]'
 {command}
 ```
 
@@ -38,6 +40,8 @@ An ALBERT for {library}: it predicts {purpose}. {files}, {size}, weights in {pre
 Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 
 ## Without Albertine
+
+In this folder, after `pip install numpy tokenizers {package}`:
 
 ```python
 {code}
@@ -47,15 +51,23 @@ Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 |---|---|---|
 | `input_ids` | [rows, length] | token ids; 0 at padding |
 | `attention_mask` | [rows, length] | 0 at padding, 1 at tokens |
-| `token_type_ids` | [rows, length] | 0 in the first text, 1 in the second |
+| `token_type_ids` | [rows, length] | {token_types} |
 
-A row may hold several sequences, so that less padding is computed. Number them in `attention_mask`:
-`1 1 1 2 2 0` are a sequence of three tokens, one of two, and padding. Tokens see only their own sequence.
+{rows}
 
 | output | shape |
 |---|---|
 {outputs}
 """
+
+_TOKEN_TYPES = "0 in the first text, 1 in the second"
+_PACKED_ROWS = """A row may hold several sequences, so that less padding is computed. Number them in
+`attention_mask`:
+`1 1 1 2 2 0` are a sequence of three tokens, one of two, and padding. Tokens see only their own sequence."""
+
+_TYPES_OF_PARTS = "2 in the passage, 5 in the question, 7 in the option, 1 at the last token; else 0"
+_ROWS_OF_OPTIONS = """A row is a question with one of its options. The answer is the option with the highest
+of the logits."""
 
 _WEB_TEMPLATE = """# {name}
 
@@ -66,18 +78,21 @@ An ALBERT as a web page: it predicts {purpose}, in the browser of its visitor. {
 ## Serve it
 
 ```sh
-python -m http.server --directory {folder} 8000
+python -m http.server 8000
 ```
 
-Then open http://localhost:8000. Any server of static files will do; let it compress them. The page loads
-nothing from elsewhere, and sends no text anywhere.
+Run it in this folder, and open http://localhost:8000. Any server of static files will do; let it compress
+them. The page loads nothing from elsewhere, and sends no text anywhere.
 
 The page computes with one thread, or with several if the server sends the headers
 `Cross-Origin-Opener-Policy: same-origin` and `Cross-Origin-Embedder-Policy: require-corp`.
 
 ## With Albertine
 
+In this folder:
+
 ```sh
+pip install 'albertine[deploy]'
 {command}
 ```
 
@@ -109,7 +124,7 @@ def write_readme(
         files: files of the model.
         scores: its scores in words; empty if they are those of the source.
     """
-    is_pretrained, quoted = has_masked_head(model), shlex.quote(name)
+    is_pretrained = has_masked_head(model)
     if model.head_settings.kind == "pretrain":
         purpose = "masked tokens, and whether two texts are in order"
     elif is_pretrained:
@@ -123,17 +138,18 @@ def write_readme(
         "size": format_bytes(sum(file.stat().st_size for file in files)),
         "precision": settings.precision,
         "scores": f"\n{scores}\n" if scores else "",
-        "command": f"albertine fill-mask {quoted} 'It was a [MASK].'"
+        "command": "albertine fill-mask . 'It was a [MASK].'"
         if is_pretrained
-        else f"albertine predict {quoted} --data new.csv --out answers.csv",
+        else "albertine predict . --data new.csv --out answers.csv",
         "function": "fill_mask_pipeline" if is_pretrained else "pipeline",
     }
-    library = "ONNX Runtime" if settings.to == "onnx" else "OpenVINO"
+    library, package = (
+        ("OpenVINO", "openvino") if settings.to == "openvino" else ("ONNX Runtime", "onnxruntime")
+    )
     if settings.to == "web":
         download, compressed = map(format_bytes, first_visit_bytes(folder))
         text = _WEB_TEMPLATE.format(
             **values,
-            folder=quoted,
             download=download,
             compressed=compressed,
             ort=ORT.version,
@@ -142,16 +158,20 @@ def write_readme(
     elif settings.exits:
         command = f"{values['command']} {'--depth 2' if is_pretrained else '--exit patience:2'}"
         text = steps_readme(
-            values | {"command": command, "library": library},
+            values | {"command": command, "library": library, "package": package},
             settings.to,
             model.settings,
             model.head_settings,
         )
     else:
+        reads_parts = model.head_settings.co_matching
         text = _TEMPLATE.format(
             **values,
             library=library,
-            code=code_without_albertine(settings.to),
+            package=package,
+            code=code_for_options(settings.to) if reads_parts else code_without_albertine(settings.to),
+            token_types=_TYPES_OF_PARTS if reads_parts else _TOKEN_TYPES,
+            rows=_ROWS_OF_OPTIONS if reads_parts else _PACKED_ROWS,
             outputs="\n".join(_output_rows(_example_outputs(folder))),
         )
     (folder / "README.md").write_text(text, encoding="utf-8")
@@ -173,7 +193,7 @@ def _output_rows(outputs: Mapping[str, NDArray[Any]]) -> list[str]:
         is_packed, is_of_sequences = name.startswith(AT_FIRST_TOKEN), AT_FIRST_TOKEN + name in outputs
         meaning = ", at the first token of each sequence" if is_packed else ""
         meaning = ", for one sequence in each row" if is_of_sequences else meaning
-        dimensions = ["rows"] if is_of_sequences else ["rows", "length"]
+        dimensions = ["rows"] if is_of_sequences or values.ndim == 1 else ["rows", "length"]
         dimensions += map(str, values.shape[len(dimensions) :])
         rows.append(f"| `{name}`{meaning} | [{', '.join(dimensions)}] |")
     return rows

@@ -9,11 +9,11 @@ from tokenizers import Tokenizer
 
 session = onnxruntime.InferenceSession("model.onnx")
 {tokenizer}
-encoded = tokenizer.encode({text})
+{encoding}
 outputs = session.run(None, {{
-    "input_ids": np.array([encoded.ids]),
-    "attention_mask": np.array([encoded.attention_mask]),
-    "token_type_ids": np.array([encoded.type_ids]),
+    "input_ids": np.array([{ids}]),
+    "attention_mask": np.array([{mask}]),
+    "token_type_ids": np.array([{types}]),
 }})
 print({{output.name: values for output, values in zip(session.get_outputs(), outputs)}})"""
 
@@ -25,21 +25,43 @@ from tokenizers import Tokenizer
 hint = {{"INFERENCE_PRECISION_HINT": "f32"}}
 model = openvino.Core().compile_model("model.xml", "CPU", hint)
 {tokenizer}
-encoded = tokenizer.encode({text})
+{encoding}
 outputs = model({{
-    "input_ids": np.array([encoded.ids]),
-    "attention_mask": np.array([encoded.attention_mask]),
-    "token_type_ids": np.array([encoded.type_ids]),
+    "input_ids": np.array([{ids}]),
+    "attention_mask": np.array([{mask}]),
+    "token_type_ids": np.array([{types}]),
 }})
 print({{output.any_name: values for output, values in outputs.items()}})"""
+
+_PROGRAMS = {"onnx": _ONNX, "openvino": _OPENVINO}
+_TOKENIZER = 'tokenizer = Tokenizer.from_file("tokenizer.json")'
+
+_ENCODED_PARTS = """passage, question, option = "The film is long.", "How long is it?", "Three hours."
+texts = passage, question, option
+parts = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+cls, sep = ([tokenizer.token_to_id(token)] for token in ("[CLS]", "[SEP]"))
+ids = cls + parts[0] + sep + parts[1] + parts[2] + sep
+types = [0] + [2] * len(parts[0]) + [0] + [5] * len(parts[1]) + [7] * len(parts[2]) + [1]"""
 
 
 def code_without_albertine(
     to: Literal["onnx", "openvino"], text: str = "A fine film.", max_length: int | None = None
 ) -> str:
     """Return a program that prints all outputs of a graph for a text, which it may truncate."""
-    tokenizer = 'tokenizer = Tokenizer.from_file("tokenizer.json")'
+    tokenizer = _TOKENIZER
     if max_length is not None:
         tokenizer += f"\ntokenizer.enable_truncation({max_length})"
-    program = _ONNX if to == "onnx" else _OPENVINO
-    return program.format(tokenizer=tokenizer, text=json.dumps(text, ensure_ascii=False))
+    return _PROGRAMS[to].format(
+        tokenizer=tokenizer,
+        encoding=f"encoded = tokenizer.encode({json.dumps(text, ensure_ascii=False)})",
+        ids="encoded.ids",
+        mask="encoded.attention_mask",
+        types="encoded.type_ids",
+    )
+
+
+def code_for_options(to: Literal["onnx", "openvino"]) -> str:
+    """Return a program that prints the logits of the options of a question, whose parts the head reads."""
+    return _PROGRAMS[to].format(
+        tokenizer=_TOKENIZER, encoding=_ENCODED_PARTS, ids="ids", mask="[1] * len(ids)", types="types"
+    )

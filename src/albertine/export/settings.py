@@ -34,8 +34,8 @@ class ExportSettings(DataSettings):
     split: Split = setting("dev", "With int8 and a fine-tuned model: split of the data.")
     calibrate: Path | None = setting(
         None,
-        "With --to openvino and int8: table of rows that show the model's usual input; by default those of "
-        "--data. ONNX Runtime needs none.",
+        "With --to openvino and int8: rows that show the model's usual input, for a pre-trained model texts; "
+        "by default those of --data or --corpus. ONNX Runtime needs none.",
     )
     corpus: Path | None = setting(
         None, "With int8 and a pre-trained model: corpus whose held-out text shows the accuracy."

@@ -19,7 +19,9 @@ def show_export(source: str, out: Path, settings: ExportSettings, result: Export
             f"{name}: verified; its outputs equal those of {source} to {result.difference:.1g}"
         )
     elif result.scores is None:
-        progress.print_message(f"{name}: not judged; --data shows what int8 loses")
+        progress.print_message(
+            f"{name}: not judged; --data, or --corpus for a pre-trained model, shows what int8 loses"
+        )
     else:
         progress.print_message(f"{name}: {result.scores.text}")
     progress.print_message(f"{name}/README.md shows how to run it")

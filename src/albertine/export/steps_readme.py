@@ -14,7 +14,10 @@ Weights in {precision}, {size}.
 
 ## With Albertine
 
+In this folder:
+
 ```sh
+pip install 'albertine[deploy]'
 {command}
 ```
 
@@ -22,6 +25,8 @@ Weights in {precision}, {size}.
 also in `albertine.{function}` and `albertine serve`.
 
 ## Without Albertine
+
+In this folder, after `pip install numpy tokenizers {package}`:
 
 ```python
 {code}
@@ -103,7 +108,8 @@ def steps_readme(
     """Return the text of the README.
 
     Args:
-        values: title, purpose, size, precision, scores, command and function, by the names of the template.
+        values: title, purpose, size, precision, scores, command, function and package, by the names of the
+            template.
         to: format of the graphs.
         model: settings of the encoder.
         head: settings of the head.

@@ -26,25 +26,29 @@ class BaselineResult:
 
     Attributes:
         metrics: metrics on dev.
-        examples_sha256: hash of the examples of train and dev, by which a later call recognizes them.
+        examples_sha256: hash of the examples of train and dev, and whether labels had balanced weights, by
+            which a later call recognizes them.
     """
 
     metrics: dict[str, float]
     examples_sha256: str
 
 
-def evaluate_baseline(data: FinetuneData, known: BaselineResult | None) -> BaselineResult | None:
+def evaluate_baseline(
+    data: FinetuneData, known: BaselineResult | None, *, balanced: bool = False
+) -> BaselineResult | None:
     """Return the scores of a bag of words; None if the task type has no such baseline.
 
     Args:
         data: the examples of train and dev.
         known: the result of an earlier call, which is returned if its examples are the same.
+        balanced: weigh rare labels in its loss as much as frequent ones, as in that of the model.
     """
-    digest = samples_digest([*data.train_samples, *data.dev_samples])
+    digest = samples_digest([*data.train_samples, *data.dev_samples]) + ("-balanced" if balanced else "")
     if known is not None and known.examples_sha256 == digest:
         return known
     examples = [example for example, _ in data.dev]
-    predictions = data.task_type.baseline_predictions(data.train_examples, examples)
+    predictions = data.task_type.baseline_predictions(data.train_examples, examples, balanced=balanced)
     if predictions is None:
         return None
     return BaselineResult(data.task_type.compute_metrics(examples, predictions), digest)

@@ -50,12 +50,16 @@ Scored = tuple[Example, EncodedExample, Prediction]
 
 
 def predict_dev(
-    folder: Path, dev: Sequence[tuple[Example, EncodedExample]], device: str = "auto"
+    folder: Path,
+    train: Sequence[Example],
+    dev: Sequence[tuple[Example, EncodedExample]],
+    device: str = "auto",
 ) -> DevPredictions:
     """Return the predictions of a fine-tuned model on dev, or on a sample of it.
 
     Args:
         folder: folder of the model.
+        train: its training examples, from which a constant prediction is taken.
         dev: labeled examples, each with its encoding.
         device: where the model runs.
     """
@@ -65,7 +69,7 @@ def predict_dev(
     engine = prepare_engine(model, EngineOptions(device, card.precision or "auto"))
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
     scored = list(_predictions(Scorer(engine, task_type), task_type, [dev[one] for one in sampled(dev)]))
-    return _summary(folder, card.task, task_type, tokenizer, dev, scored)
+    return _summary(folder, card.task, task_type, tokenizer, train, dev, scored)
 
 
 def evaluated_dev(folder: Path, data: FinetuneData, predictions: Sequence[Prediction]) -> DevPredictions:
@@ -77,7 +81,9 @@ def evaluated_dev(folder: Path, data: FinetuneData, predictions: Sequence[Predic
         predictions: the prediction for each example of dev.
     """
     scored = [(*data.dev[index], predictions[index]) for index in sampled(data.dev)]
-    return _summary(folder, data.card.task, data.task_type, data.tokenizer, data.dev, scored)
+    return _summary(
+        folder, data.card.task, data.task_type, data.tokenizer, data.train_examples, data.dev, scored
+    )
 
 
 def _summary(
@@ -85,6 +91,7 @@ def _summary(
     task: str,
     task_type: TaskType,
     tokenizer: Tokenizer,
+    train: Sequence[Example],
     dev: Sequence[tuple[Example, EncodedExample]],
     scored: Sequence[Scored],
 ) -> DevPredictions:
@@ -98,7 +105,7 @@ def _summary(
         num_dev=len(dev),
         num_truncated=counts.num_truncated_examples,
         unknown_share=counts.unknown_share,
-        constant=_constant_result(task_type, [example for example, _ in dev]),
+        constant=_constant_result(task_type, train, [example for example, _ in dev]),
         examples=_example_columns(scored, outcomes),
         decisions=decision_columns(outcomes),
         num_wrong=sum(outcome.severity > 0 for outcome in outcomes),
@@ -120,10 +127,10 @@ def predict_dev_of_run(folder: Path, run: Path, settings: FinetuneSettings) -> D
     card = read_card(folder, model.settings, model.head_settings, model.label_names)
     tokenizer = load_tokenizer(folder, model.settings.vocab_size)
     task_type = create_task_type(card, tokenizer, answerable=model.head_settings.answerable)
-    _, dev = train_and_dev_examples(find_task(card.task), settings)
+    train, dev = train_and_dev_examples(find_task(card.task), settings)
     encoded = encode_examples(task_type, tokenizer, dev, "dev")
     _check_held_out(run, [sample for example in encoded for sample in example.samples], settings)
-    return predict_dev(folder, list(zip(dev, encoded, strict=True)))
+    return predict_dev(folder, train, list(zip(dev, encoded, strict=True)))
 
 
 def _check_held_out(run: Path, samples: Sequence[TaskSample], settings: FinetuneSettings) -> None:
@@ -165,8 +172,10 @@ def _predictions(
             yield example, each, task_type.prediction(example, each, scores)
 
 
-def _constant_result(task_type: TaskType, examples: Sequence[Any]) -> ConstantResult | None:
-    constant = task_type.constant_predictions(examples)
+def _constant_result(
+    task_type: TaskType, train: Sequence[Any], examples: Sequence[Any]
+) -> ConstantResult | None:
+    constant = task_type.constant_predictions(train, examples)
     if constant is None:
         return None
     description, predictions = constant

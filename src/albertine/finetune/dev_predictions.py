@@ -9,10 +9,12 @@ from albertine.checksums import file_checksum
 from albertine.errors import InputError
 from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
+from albertine.tasks.outcomes import cut_answer
+from albertine.tasks.types.task_type import TaskType
 from albertine.train.checkpoints import MODEL_FILE
 
 DEV_PREDICTIONS_FILE = "dev_predictions.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -129,11 +131,34 @@ class DevPredictions:
         """Number of scored examples."""
         return len(self.examples.ids)
 
+    def only_label(self, task_type: type[TaskType]) -> str | None:
+        """Return the label that is always predicted, although others are right; None if there is none."""
+        if not task_type.targets_are_labels:
+            return None
+        predicted, expected = set(self.decisions.predicted), set(self.decisions.expected)
+        if len(predicted) != 1 or len(expected) < 2:
+            return None
+        return self.decisions.classes[predicted.pop()]
+
     def write(self, folder: Path) -> None:
         """Write the file into the folder of the model."""
         content = json.dumps({"format": _FORMAT, **asdict(self)}, ensure_ascii=False)
         with atomic_file(folder / DEV_PREDICTIONS_FILE) as file:
             file.write_bytes(content.encode("utf-8", "replace") + b"\n")
+
+
+def one_label_advice(label: str, *, balanced: bool) -> str:
+    """Return what is wrong with a model that always predicts one label, and what may help.
+
+    Args:
+        label: the label.
+        balanced: whether all labels had the same weight in training.
+    """
+    weights = "" if balanced else "--train.class-weights balanced, "
+    return (
+        f"on dev, the model always predicts “{cut_answer(label)}”, so it has learned nothing about "
+        f"the other labels; try {weights}more steps, or more examples of the others"
+    )
 
 
 def read_dev_predictions(folder: Path) -> DevPredictions | None:

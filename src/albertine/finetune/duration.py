@@ -1,12 +1,12 @@
 """The number of steps of a fine-tuning run whose length is given in minutes; see `train.duration`."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from albertine import progress
 from albertine.errors import InputError
+from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData
 from albertine.finetune.run import build_trainer
 from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
@@ -37,12 +37,22 @@ def check_length_and_grid(settings: FinetuneSettings, *, sweep: bool) -> None:
         )
 
 
+def with_all_values(settings: FinetuneSettings, data: FinetuneData) -> FinetuneSettings:
+    """Return settings without unset values, for the task, the model and the amount of data."""
+    return with_task_defaults(
+        settings,
+        task=data.task.name,
+        model_settings=data.model_settings,
+        num_samples=data.num_samples,
+        max_length=data.card.max_length,
+    )
+
+
 def with_measured_steps(
     runs: list[Path],
     settings: FinetuneSettings,
     data: FinetuneData,
     distributed: Distributed,
-    with_defaults: Callable[[FinetuneSettings], FinetuneSettings],
 ) -> FinetuneSettings:
     """Return settings with steps in place of minutes; runs that have begun keep their steps.
 
@@ -51,13 +61,12 @@ def with_measured_steps(
         settings: requested settings.
         data: examples and checkpoint.
         distributed: the processes.
-        with_defaults: fills in the hyperparameters that are not set.
     """
     minutes = settings.train.minutes
     if minutes is None:
         return settings
     # Without a number of steps, the batch size is that for the amount of data.
-    trial = with_defaults(replace(settings, train=replace(settings.train, minutes=None)))
+    trial = with_all_values(replace(settings, train=replace(settings.train, minutes=None)), data)
     trial = replace(trial, train=duration.trial_settings(trial.train))
     steps = distributed.broadcast(
         distributed.run_on_main(lambda: next(filter(None, map(_stored_steps, runs)), None))

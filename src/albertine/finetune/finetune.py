@@ -17,14 +17,14 @@ from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.finetune.baseline import baseline_advice, evaluate_baseline
 from albertine.finetune.dev_outcomes import predict_dev
-from albertine.finetune.dev_predictions import read_dev_predictions
-from albertine.finetune.duration import check_length_and_grid, with_measured_steps
-from albertine.finetune.paper_defaults import with_task_defaults
+from albertine.finetune.dev_predictions import one_label_advice, read_dev_predictions
+from albertine.finetune.duration import check_length_and_grid, with_all_values, with_measured_steps
 from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.results import FinetuneResults, stored_baseline
 from albertine.finetune.run import FinetuneResult, finetune_run
 from albertine.finetune.settings import FinetuneSettings
 from albertine.finetune.trials import SINGLE_RUN, trials
+from albertine.storage.objects import display_path
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed, init_distributed
 from albertine.train.mirrored_run import mirrored_run
@@ -73,7 +73,8 @@ def _finetune_in(
         source = None if model is None else str(model)
         data = prepare_task(source, settings)
         settings = replace(settings, init_from=source or settings.init_from)
-        settings = _with_all_values(out, settings, data, distributed)
+        runs_begun = [out, *sorted(out.glob("seed-*"))]
+        settings = with_all_values(with_measured_steps(runs_begun, settings, data, distributed), data)
         settings_by_run = trials(settings, sweep=sweep)
         if SINGLE_RUN not in settings_by_run and (out / CHECKPOINTS_FOLDER).exists():
             raise InputError(f"{out}: is a single run; name another --out for several runs")
@@ -82,22 +83,8 @@ def _finetune_in(
         runs = _run_trials(out, settings_by_run, data, distributed, executor)
         if not distributed.is_main:
             return FinetuneResults(data.task.name, ())
-        return _write_results(out, FinetuneResults(data.task.name, tuple(runs)), data, settings)
-
-
-def _with_all_values(
-    out: Path, settings: FinetuneSettings, data: FinetuneData, distributed: Distributed
-) -> FinetuneSettings:
-    """Return settings with a length in steps, and without unset values."""
-    with_defaults = partial(
-        with_task_defaults,
-        task=data.task.name,
-        model_settings=data.model_settings,
-        num_samples=data.num_samples,
-        max_length=data.card.max_length,
-    )
-    runs_begun = [out, *sorted(out.glob("seed-*"))]
-    return with_defaults(with_measured_steps(runs_begun, settings, data, distributed, with_defaults))
+        results = FinetuneResults(data.task.name, tuple(runs), metric=data.card.metric)
+        return _write_results(out, results, data, settings)
 
 
 def _write_results(
@@ -106,12 +93,18 @@ def _write_results(
     """Write the best model, the results and its predictions on dev; return the results with a baseline."""
     if results.best.run_name != SINGLE_RUN:
         publish_model(out, out / results.best.run_name)
-    if baseline := evaluate_baseline(data, stored_baseline(out, results.best.metrics)):
+    balanced = settings.train.class_weights == "balanced"
+    known = stored_baseline(out, results.best.metrics)
+    if baseline := evaluate_baseline(data, known, balanced=balanced):
         advice = baseline_advice(baseline.metrics, results.best, data, settings)
         results = replace(results, baseline=baseline, baseline_advice=advice)
     results.write(out)
-    if read_dev_predictions(out) is None:
-        predict_dev(out, data.dev, settings.device).write(out)
+    predictions = read_dev_predictions(out)
+    if predictions is None:
+        predictions = predict_dev(out, data.train_examples, data.dev, settings.device)
+        predictions.write(out)
+    if (label := predictions.only_label(data.task.task_type)) is not None and not results.problem:
+        progress.print_message(f"{display_path(out)}: {one_label_advice(label, balanced=balanced)}")
     return results
 
 

@@ -26,6 +26,7 @@ from albertine.model.strip import Strip
 from albertine.randomness import Stream, random_bits
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
+from albertine.tasks.registry import task_of_card
 from albertine.tasks.sequences import EncodedExample, TaskSample, split_by_tokens, strip_from_samples
 from albertine.tasks.types.task_type import Prediction, TaskType
 from albertine.text.tokenizer import Tokenizer
@@ -291,7 +292,7 @@ class Finetuning:
 
     def score_to_minimize(self, metrics: dict[str, float], step: int) -> float:
         """Return the number by which evaluations are compared; see `model_selection`."""
-        return score_to_minimize(self._card.task, metrics, step)
+        return score_to_minimize(task_of_card(self._card), metrics, step)
 
     def diagnose(self, metrics: StepMetrics) -> str | None:  # noqa: ARG002
         """Return None: fine-tuning has no diagnosis of its progress."""

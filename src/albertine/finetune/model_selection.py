@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from albertine.tasks.registry import primary_metric
+from albertine.tasks.task import Task
 
 LOSS = "loss"  # key of the held-out loss among the metrics of an evaluation
 
@@ -12,7 +12,7 @@ _LOSS_WEIGHT = 1e-6
 _UNTRAINED_SCORE = 2.0  # worse than that of any trained model, which is at most 1 + _LOSS_WEIGHT
 
 
-def score_to_minimize(task: str, metrics: Mapping[str, float], step: int) -> float:
+def score_to_minimize(task: Task, metrics: Mapping[str, float], step: int) -> float:
     """Return the number by which models are compared; the smallest is the best.
 
     The number is 1 minus the primary metric; a metric below 1% counts as 0. The held-out loss adds at
@@ -20,7 +20,7 @@ def score_to_minimize(task: str, metrics: Mapping[str, float], step: int) -> flo
     is random, so every trained model counts as better.
 
     Args:
-        task: name of the task.
+        task: the task, with the metric by which models are compared.
         metrics: metrics on dev, with the held-out loss.
         step: number of steps that the model has taken.
     """
@@ -32,12 +32,12 @@ def score_to_minimize(task: str, metrics: Mapping[str, float], step: int) -> flo
 
 
 def nothing_learned_reason(
-    task: str, best: Mapping[str, float], untrained: Mapping[str, float], *, predictions_varied: bool
+    task: Task, best: Mapping[str, float], untrained: Mapping[str, float], *, predictions_varied: bool
 ) -> str | None:
     """Return why the best model of a run has learned nothing; None if it has learned something.
 
     Args:
-        task: name of the task.
+        task: see `score_to_minimize`.
         best: metrics of the best model, with the held-out loss.
         untrained: metrics before training, with the held-out loss; empty if unknown.
         predictions_varied: whether the predictions on dev have ever differed from each other.
@@ -45,7 +45,7 @@ def nothing_learned_reason(
     if not predictions_varied:
         return "every evaluation gave the same prediction for all examples of dev"
     if _significant_metric(task, best) == 0.0:
-        return f"the best score on dev is {100 * primary_metric(task, best):.1f}%"
+        return f"the best score on dev is {100 * task.primary_metric(best):.1f}%"
     if not untrained or _significant_metric(task, best) > _significant_metric(task, untrained):
         return None
     if best.get(LOSS, math.inf) < untrained.get(LOSS, math.inf):
@@ -53,7 +53,7 @@ def nothing_learned_reason(
     return "no evaluation was better than the one before training, by score or by loss"
 
 
-def _significant_metric(task: str, metrics: Mapping[str, float]) -> float:
+def _significant_metric(task: Task, metrics: Mapping[str, float]) -> float:
     """Return the primary metric, or 0 if it is low, negative or NaN."""
-    metric = primary_metric(task, metrics)
+    metric = task.primary_metric(metrics)
     return metric if metric >= _MIN_METRIC else 0.0

@@ -123,6 +123,17 @@ def classifier_dropout(settings: FinetuneSettings) -> float:
     return _CLASSIFIER_DROPOUT if settings.classifier_dropout is None else settings.classifier_dropout
 
 
+def selecting_metric(settings: FinetuneSettings, task: str) -> str | None:
+    """Return the metric that selects the best model; None for that of the task.
+
+    With balanced weights all labels count the same, which accuracy would undo: where one label is frequent,
+    a model that always predicts it can have the highest.
+    """
+    if settings.metric is None and settings.train.class_weights == "balanced":
+        return find_task(task).task_type.balanced_metric
+    return settings.metric
+
+
 def learning_rate_warning(settings: FinetuneSettings, task: str, model_settings: ModelSettings) -> str | None:
     """Return a warning if the learning rate is far above the default, else None.
 
@@ -183,6 +194,7 @@ def with_task_defaults(
         dropout=defaults.dropout if settings.dropout is None else settings.dropout,
         classifier_dropout=classifier_dropout(settings),
         mark_matches=model_settings.mark_matches,
+        metric=selecting_metric(settings, task),
         sequence=replace(settings.sequence, max_length=max_length),
         train=train_settings,
     )

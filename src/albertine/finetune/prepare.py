@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from albertine import progress
-from albertine.errors import InputError
+from albertine.display import counted
+from albertine.errors import InputError, did_you_mean
 from albertine.finetune.class_weights import check_class_weights
 from albertine.finetune.held_out_examples import (
     count_repeated,
@@ -13,7 +14,12 @@ from albertine.finetune.held_out_examples import (
     count_shared_passages,
     hold_out,
 )
-from albertine.finetune.paper_defaults import PAPER_MIN_WIDTH, classifier_dropout, task_defaults
+from albertine.finetune.paper_defaults import (
+    PAPER_MIN_WIDTH,
+    classifier_dropout,
+    selecting_metric,
+    task_defaults,
+)
 from albertine.finetune.rare_labels import rare_label_messages
 from albertine.finetune.settings import FinetuneSettings
 from albertine.interop.hub import locate_checkpoint
@@ -26,13 +32,14 @@ from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example, MultipleChoiceExample, TextExample, example_chunks
 from albertine.tasks.reading import load_examples
-from albertine.tasks.registry import TASKS, create_task_type, find_task
+from albertine.tasks.registry import TASKS, create_task_type, find_task, task_of_card
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.task import Task
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 _ENCODING_CHUNK = 2048  # examples
+_MIN_TEXTS = 5  # of those that are held out
 _MATCH = "encoder.embedding.match"  # parameter of a model that marks matches
 
 
@@ -117,7 +124,15 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         _check_has_second_texts(encoded_train, settings)
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
     data = FinetuneData(
-        folder, tokenizer, model_settings, task, card, task_type, encoded_train, dev_pairs, train
+        folder,
+        tokenizer,
+        model_settings,
+        task_of_card(card),
+        card,
+        task_type,
+        encoded_train,
+        dev_pairs,
+        train,
     )
     task_type.fit_target_transform(data.train_samples, str(settings.data))
     return data
@@ -259,6 +274,11 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
             f"; {shared:,} are about passages that are also in the training data, which raises the score"
         )
     progress.print_message(message)
+    if (texts := len({example.all_texts for example in held_out})) < min(_MIN_TEXTS, len(held_out)):
+        progress.print_message(
+            f"{settings.data}: what is held out has only {counted(texts, 'different text')}, so its scores "
+            "say little; give --dev with more of them"
+        )
     return rest, held_out
 
 
@@ -283,7 +303,24 @@ def build_card(
         columns={key: getattr(settings, key) for key in COLUMN_SETTINGS},
         header=settings.header,
     )
-    return task.task_type.complete_card(card, examples, str(settings.data))
+    card = task.task_type.complete_card(card, examples, str(settings.data))
+    return _with_metric(card, task, selecting_metric(settings, task.name))
+
+
+def _with_metric(card: TaskCard, task: Task, metric: str | None) -> TaskCard:
+    """Return the card with the metric that selects the best model; raise `InputError` if it is unknown."""
+    if metric is None:
+        return card
+    known = task.task_type.selecting_metrics(card)
+    if metric not in known:
+        raise InputError(
+            f"--metric {metric}: not for --task {task.name}{did_you_mean(metric, known)}; "
+            f"one of: {', '.join(known)}"
+        )
+    names = card.metric_names
+    if names and metric not in names:
+        names = (*names, metric)
+    return replace(card, metric=metric, metric_names=names)
 
 
 def encode_examples(

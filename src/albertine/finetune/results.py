@@ -15,6 +15,7 @@ from albertine.finetune.model_selection import LOSS, score_to_minimize
 from albertine.finetune.run import FinetuneResult
 from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
+from albertine.tasks.registry import find_task
 
 RESULTS_FILE = "results.json"
 
@@ -28,12 +29,14 @@ class FinetuneResults:
         runs: one result for each run.
         baseline: scores of a bag of words; None if the task type has no such baseline.
         baseline_advice: what would improve the best model, if the bag of words scores higher; else None.
+        metric: metric by which models are compared; None for that of the task.
     """
 
     task: str
     runs: tuple[FinetuneResult, ...]
     baseline: BaselineResult | None = None
     baseline_advice: str | None = None
+    metric: str | None = None
 
     @property
     def best(self) -> FinetuneResult:
@@ -41,7 +44,8 @@ class FinetuneResults:
 
         def score(run: FinetuneResult) -> float:
             loss = math.inf if run.loss is None else run.loss
-            return score_to_minimize(self.task, {**run.metrics, LOSS: loss}, run.best_step)
+            task = find_task(self.task).compared_by(self.metric)
+            return score_to_minimize(task, {**run.metrics, LOSS: loss}, run.best_step)
 
         return min(self.runs, key=score)
 
@@ -70,6 +74,7 @@ class FinetuneResults:
         """Return the results as JSON values."""
         return {
             "task": self.task,
+            "metric": self.metric,
             "median": self.median_metrics,
             "best_run": self.best.run_name,
             "runs": [asdict(run) for run in self.runs],
@@ -103,6 +108,7 @@ class StoredFinetuneResults:
     runs: list[FinetuneResult]
     baseline: BaselineResult | None = None
     baseline_advice: str | None = None
+    metric: str | None = None
 
 
 def read_finetune_results(folder: Path) -> StoredFinetuneResults | None:

@@ -42,18 +42,19 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
             best_step += f", {run.restarts} restarts"
         cells = (f"{run.lr:.3g}", f"{run.batch_size:,}", f"{run.dropout:g}", best_step)
         metrics = {name: run.metrics[name] for name in names}
-        table.add_row(escape(run.run_name or Path(out).name), *cells, format_metrics(metrics))
+        table.add_row(escape(run.run_name or Path(out).name), *cells, escape(format_metrics(metrics)))
     like_best = results.runs_like_best
     if len(like_best) > 1:
         medians = results.median_metrics
         of_best = " of the best point" if results.num_settings > 1 else ""
-        table.add_row(f"median{of_best}", *[""] * 4, format_metrics({name: medians[name] for name in names}))
+        shown = format_metrics({name: medians[name] for name in names})
+        table.add_row(f"median{of_best}", *[""] * 4, escape(shown))
         values_by_metric = {name: [run.metrics[name] for run in like_best] for name in names}
         ranges = (
             f"{metric_title(name)} {format_metric(name, min(values))}-{format_metric(name, max(values))}"
             for name, values in values_by_metric.items()
         )
-        table.add_row(f"range{of_best}", *[""] * 4, ", ".join(ranges))
+        table.add_row(f"range{of_best}", *[""] * 4, escape(", ".join(ranges)))
     console = progress.result_console()
     console.print(table)
     best = results.best
@@ -72,7 +73,8 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
             f"albertine report {shlex.quote(str(out))}: a page on what the model gets wrong"
         )
     if results.baseline:
-        scores = format_metrics({name: results.baseline.metrics[name] for name in names})
+        known = results.baseline.metrics  # a run that an earlier version began has other names
+        scores = format_metrics({name: known[name] for name in names if name in known})
         console.print(f"bag of words, on the same examples: {scores}", highlight=False, markup=False)
     if results.baseline_advice:
         console.print(results.baseline_advice, highlight=False, markup=False, soft_wrap=True)

@@ -298,7 +298,7 @@ def _best_evaluation(run: Path, data: FinetuneData) -> tuple[int, dict[str, floa
     if len(data.dev) < _MIN_EXAMPLES_TO_JUDGE:
         return step, evaluations[step], None
     reason = nothing_learned_reason(
-        data.task.name,
+        data.task,
         evaluations[step],
         evaluations.get(0, {}),
         predictions_varied=state["data_position"]["predictions_varied"],

@@ -62,8 +62,9 @@ class FinetuneTrainSettings(TrainerSettings):
     freeze_embeddings: bool = setting(False, "Do not train the embeddings.")
     class_weights: Literal["none", "balanced"] = setting(
         "none",
-        "For classification and tagging: weight of each label in the loss: none, or balanced, in inverse "
-        "proportion to its frequency, so that rare labels count as much as frequent ones.",
+        "For classification, with one label or several, and tagging: weight of each label in the loss: none, "
+        "or balanced, in inverse proportion to its frequency, so that rare labels count as much as frequent "
+        "ones.",
     )
     exits: bool = setting(
         False,
@@ -147,6 +148,11 @@ class FinetuneSettings(DataSettings):
         "shared", "With train.exits: one head for all steps of depth (shared), or one for each step (own)."
     )
     albert_v2: bool = setting(False, "Use the paper's values for version 2 of its models where they differ.")
+    metric: str | None = setting(
+        None,
+        "Metric on dev that selects the best model; if not set, that of the task, or macro_f1 for "
+        "classification, with one label or several, with class_weights = balanced.",
+    )
     seeds: int = setting(
         1, "Number of runs with different seeds; the median is reported.", minimum=1, maximum=1000
     )

@@ -129,7 +129,7 @@ class _PredictionOutput:
         assert settings.data is not None
         self._model, self._settings = model, settings
         self._names = split_names_to_predict(model.task, settings.data)
-        self._write = prediction_writer(model.task, settings.data, self._names, out)
+        self._write = prediction_writer(model.card, settings.data, self._names, out)
         # A file is both dev and the rows to predict, so its examples are scored once.
         self._unscored = set(self._names) - {dev_name} if is_folder(settings.data) else set()
         for name in self._unscored:  # an unreadable split must fail before dev is scored

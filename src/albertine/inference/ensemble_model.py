@@ -27,7 +27,7 @@ from albertine.settings.exit_rule import ExitRule
 from albertine.storage.urls import storage_url
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, check_card, read_card_file
-from albertine.tasks.registry import create_task_type, find_task
+from albertine.tasks.registry import create_task_type, find_task, task_of_card
 from albertine.tasks.scorer import EnsembleScorer
 from albertine.tasks.task import Task
 from albertine.tasks.types.task_type import TaskType
@@ -57,7 +57,7 @@ class EnsembleModel:
     @property
     def task(self) -> Task:
         """The task named in the card."""
-        return find_task(self.card.task)
+        return task_of_card(self.card)
 
     @property
     def tokenizer(self) -> Tokenizer:

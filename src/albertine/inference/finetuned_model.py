@@ -18,7 +18,7 @@ from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, read_card
-from albertine.tasks.registry import create_task_type, find_task
+from albertine.tasks.registry import create_task_type, find_task, task_of_card
 from albertine.tasks.scorer import Scorer
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.task import Task
@@ -51,7 +51,7 @@ class FinetunedModel:
     @property
     def task(self) -> Task:
         """The task named in the card."""
-        return find_task(self.card.task)
+        return task_of_card(self.card)
 
     def create_scorer(self) -> Scorer:
         """Return a scorer that runs this model."""

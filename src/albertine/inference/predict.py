@@ -21,9 +21,11 @@ from albertine.inference.settings import PredictSettings
 from albertine.inference.table_writer import RowChunk, TableRows, all_rows, check_table_file, write_table
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import check_output_file, check_output_path, output_exists
+from albertine.tasks.card import TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.locations import is_folder
+from albertine.tasks.registry import task_of_card
 from albertine.tasks.scorer import ExampleScorer
 from albertine.tasks.settings import Split
 from albertine.tasks.task import SubmissionFormat, Task, is_table_file
@@ -51,10 +53,11 @@ def predict(
     rule = settings.exit_rule
     finetuned = load_task_model(model, settings.engine_options, task=settings.task, exit_rule=rule)
     split_names = split_names_to_predict(finetuned.task, settings.data, settings.split)
-    write = prediction_writer(finetuned.task, settings.data, split_names, None if out is None else Path(out))
+    write = prediction_writer(finetuned.card, settings.data, split_names, None if out is None else Path(out))
     keep = _keep_request(finetuned, settings, None if out is None else Path(out))
     is_official = is_folder(settings.data)
-    for name in split_names if is_official else ():  # an unreadable split must fail before any is predicted
+    # Data that cannot be read must fail before any split is predicted, and before a cluster is started.
+    for name in split_names if is_official or executor is not None else ():
         next(read_split(finetuned, name, settings, require_labels=False))
     predictor = finetuned.create_scorer() if executor is None else ClusterPredictor(executor, model, settings)
     count = 0
@@ -164,12 +167,13 @@ def split_names_to_predict(task: Task, data: str, split: Split | None = None) ->
 
 
 def prediction_writer(
-    task: Task, data: str, split_names: Sequence[str], out: Path | None
+    card: TaskCard, data: str, split_names: Sequence[str], out: Path | None
 ) -> Callable[[str, TableRows], int]:
     """Return the function that writes the predictions for a part of a split and returns their number.
 
     Raises `InputError` if the output cannot be written, before any prediction is computed.
     """
+    task = task_of_card(card)
     submission = task.submission
     if submission and _is_submission(submission, task, data, out):
         assert out is not None
@@ -182,7 +186,9 @@ def prediction_writer(
         return lambda name, rows: submission.write(all_rows(rows), files[name])
     if out is not None:
         check_table_file(out, [submission.suffix] if submission and submission.suffix else [])
-    columns, separator = task.task_type.table_columns, task.task_type.list_separator
+    columns = task.task_type.table_columns
+    # Labels are separated as in the training data.
+    separator = card.columns.get("label_separator") or task.task_type.list_separator
     return lambda _, rows: write_table(rows, out, columns, "predictions", list_separator=separator)
 
 

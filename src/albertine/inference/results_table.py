@@ -27,7 +27,7 @@ def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> N
             result.split,
             f"{result.num_examples:,}",
             *([] if result.mean_depth is None else [f"{result.mean_depth:.2f}"]),
-            format_metrics(result.metrics),
+            escape(format_metrics(result.metrics)),
         )
     console = progress.result_console()
     console.print(table)

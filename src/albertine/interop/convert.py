@@ -1,8 +1,6 @@
 """Converts a checkpoint to the layout of `transformers` and verifies that its outputs are the same."""
 
 import shutil
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -17,6 +15,7 @@ from albertine.interop.load import load_checkpoint
 from albertine.interop.sentence_transformers_folder import has_sentence_modules, read_sentence_modules
 from albertine.interop.verify_tokenizer import verify_tokenizer
 from albertine.interop.write_sentence_modules import write_sentence_modules
+from albertine.model.co_matching_head import divided_into_parts
 from albertine.model.model import Model
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.strip import Strip
@@ -96,8 +95,7 @@ def verify_copy(model: Model, copy: Model, folder: Path) -> None:
     segments = [[last_segment * (2 * i >= n) for i in range(n)] for n in lengths]
     strip = Strip.from_sequences(sequences, segments)
     if model.head_settings.co_matching:
-        thirds = [[n * third // 3 for third in range(4)] for n in lengths]
-        strip = replace(strip, parts=torch.tensor([list(pairwise(bounds)) for bounds in thirds]))
+        strip = divided_into_parts(strip)
     with torch.inference_mode():
         expected, actual = (_all_outputs(net, strip) for net in (model, copy))
     if not all(torch.equal(a, b) for a, b in zip(expected, actual, strict=True)):

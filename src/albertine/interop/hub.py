@@ -69,7 +69,7 @@ def refuse_export(folder: Path, source: str | Path) -> None:
     """Raise `InputError` if a folder, which the user named `source`, holds an exported model."""
     if is_export(folder):
         raise InputError(
-            f"{source}: an exported model, which cannot be changed; name the checkpoint that it was made from"
+            f"{source}: an exported model, where a checkpoint is expected; name the one that it was made from"
         )
 
 
@@ -139,6 +139,8 @@ def _locate(source: str | Path, revision: str | None, *, weights: bool, exports:
         )
     if is_hub_name(str(source)) and not local.exists():
         return _download(str(source), revision, weights=weights, exports=exports)
+    if local.is_file():
+        raise InputError(f"{source}: a file; a model is a folder, here perhaps {local.parent}")
     raise InputError(
         f"{source}: neither a folder, a hub name nor a preset{did_you_mean(str(source), MODEL_PRESETS)}"
     )

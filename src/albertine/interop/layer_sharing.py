@@ -116,7 +116,8 @@ def _layer_weights(model: Model) -> list[LayerWeights]:
 
 def _stacked(blocks: list[Any]) -> dict[str, Tensor]:
     """Return the tensors of the blocks of all layers by their fields, [layers, ...]."""
-    return {field: torch.stack([getattr(block, field) for block in blocks]) for field in blocks[0]._fields}
+    fields = [field for field, value in blocks[0]._asdict().items() if isinstance(value, Tensor)]
+    return {field: torch.stack([getattr(block, field) for block in blocks]) for field in fields}
 
 
 def _parameter_name(field: str) -> str:

@@ -16,7 +16,8 @@ padding is neither attended to nor in a maximum.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -63,19 +64,25 @@ class CoMatchingHead(Head):
         self.dropout = head.dropout
 
     def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
-        """Raise `InputError`: a padded batch does not say where question and option are."""
+        """Raise `InputError`: hidden states alone do not say where question and option are; see `of_rows`."""
         raise InputError(
             "a head with co_matching reads passage, question and option apart, which a padded batch cannot "
             "mark; run it on a strip with parts"
         )
 
+    def of_rows(self, hidden: Tensor, part_ids: Tensor) -> Tensor:
+        """Return the logit of each row, which is an option: [rows, length, hidden] to [rows].
+
+        Args:
+            hidden: hidden states of one sequence in each row.
+            part_ids: part of each token: 1 passage, 2 question, 3 option, 0 others, [rows, length].
+        """
+        return self._scores([_masked_part(hidden, part_ids == part + 1) for part in range(_NUM_PARTS)])
+
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
         """Return the logits of the options, [questions, options], and the loss if there are targets."""
         check_options(strip, self.options)
-        parts = _split_parts(hidden, strip)
-        pairs = torch.cat([self._match(parts[first], parts[second]) for first, second in _PAIRS], dim=1)
-        pairs = functional.dropout(pairs, self.dropout, self.training)
-        logits = linear(self.out, pairs.float()).view(-1, self.options)
+        logits = self._scores(_split_parts(hidden, strip)).view(-1, self.options)
         return PredictionOutput(logits, None if targets is None else mean_cross_entropy(logits, targets))
 
     def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
@@ -85,6 +92,12 @@ class CoMatchingHead(Head):
     def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
         """Return the probability of each most probable option, [questions]."""
         return output.logits.float().softmax(1).amax(1)
+
+    def _scores(self, parts: Sequence[Part]) -> Tensor:
+        """Return the score of each sequence, in fp32."""
+        pairs = torch.cat([self._match(parts[first], parts[second]) for first, second in _PAIRS], dim=1)
+        pairs = functional.dropout(pairs, self.dropout, self.training)
+        return linear(self.out, pairs.float()).squeeze(1)
 
     def _match(self, first: Part, second: Part) -> Tensor:
         """Return the vector of each pair of parts, [sequences, hidden]; zeros if one of the two is empty."""
@@ -108,16 +121,28 @@ def _pooled(layer: nn.Linear, values: Tensor, is_token: Tensor) -> Tensor:
     return projected.masked_fill(~is_token[:, :, None], 0).amax(1)  # ReLU gives nothing below 0
 
 
-def _split_parts(hidden: Tensor, strip: Strip) -> list[Part]:
-    """Return passage, question and option of all sequences, from hidden states [tokens, hidden]."""
-    parts = strip.parts
-    if parts is None and len(strip) == 0:
-        parts = torch.zeros(0, _NUM_PARTS, 2, dtype=torch.long)
-    if parts is None or parts.shape[1] != _NUM_PARTS:
+def divided_into_parts(strip: Strip) -> Strip:
+    """Return a strip whose sequences are divided into three parts, to try a head on random tokens."""
+    lengths = strip.offsets.diff()
+    bounds = torch.stack([lengths * third // _NUM_PARTS for third in range(_NUM_PARTS + 1)], dim=1)
+    return replace(strip, parts=torch.stack([bounds[:, :-1], bounds[:, 1:]], dim=2))
+
+
+def check_parts(strip: Strip) -> Tensor:
+    """Return the start and end of passage, question and option of a strip; raise `InputError` without."""
+    if len(strip) == 0:
+        return torch.zeros(0, _NUM_PARTS, 2, dtype=torch.long)
+    if strip.parts is None or strip.parts.shape[1] != _NUM_PARTS:
         raise InputError(
             "a head with co_matching needs strip.parts, the start and end of passage, question and option: "
             f"[{len(strip)}, {_NUM_PARTS}, 2]"
         )
+    return strip.parts
+
+
+def _split_parts(hidden: Tensor, strip: Strip) -> list[Part]:
+    """Return passage, question and option of all sequences, from hidden states [tokens, hidden]."""
+    parts = check_parts(strip)
     split = []
     for bounds in parts.unbind(1):
         starts, lengths = strip.offsets[:-1] + bounds[:, 0], bounds.diff(dim=1)
@@ -127,5 +152,9 @@ def _split_parts(hidden: Tensor, strip: Strip) -> list[Part]:
         indices = torch.where(is_token, starts[:, None] + positions, 0).to(hidden.device)
         is_token = is_token.to(hidden.device)
         values = hidden.index_select(0, indices.flatten()).view(*indices.shape, hidden.shape[1])
-        split.append(Part(values.masked_fill(~is_token[:, :, None], 0), is_token))
+        split.append(_masked_part(values, is_token))
     return split
+
+
+def _masked_part(hidden: Tensor, is_token: Tensor) -> Part:
+    return Part(hidden.masked_fill(~is_token[:, :, None], 0), is_token)

@@ -104,7 +104,7 @@ def _head_flops(model: ModelSettings, head: HeadSettings, length: int) -> float:
     """Return the FLOPs of a head for one sequence; for co-matching, with three parts of equal length."""
     h = model.hidden_size
     if head.co_matching:
-        # For each of three pairs: three products of 2/3 of the tokens with matrices, three of the tokens of
+        # For each of three pairs: three products of one part, a third of the tokens, with a matrix, three of
         # two parts with each other, and the gate.
         return 6.0 * h * h * length + 2.0 * h * length * length + 12.0 * h * h
     if head.matching:

@@ -43,12 +43,15 @@ class ComputeOptions:
             recomputes the layer; with `step_rank`, also the matrices of each layer.
         compile: compile the part of a layer after its attention; all layers use the same compiled function.
         kernels: use machine-specific kernels; False computes everything in plain PyTorch.
+        factored_differences: with `step_rank`, multiply by the factors of a difference, not by the sum of
+            shared matrix and difference, so that all layers use the very same matrices.
     """
 
     dtype: torch.dtype = torch.float32
     recompute: bool = False
     compile: bool = False
     kernels: bool = True
+    factored_differences: bool = False
 
     @property
     def selected_kernels(self) -> Kernels:
@@ -302,7 +305,9 @@ class Encoder(nn.Module):
                 shared_attention.get(attention) or self._attention_weights(attention, options),
                 shared_ffn.get(ffn) or self._feed_forward_weights(ffn, options),
             )
-            return self.step_differences.applied(number, *blocks) if self.step_differences else blocks
+            if self.step_differences is None:
+                return blocks
+            return self.step_differences.applied(number, *blocks, factored=options.factored_differences)
 
         return weights
 

@@ -18,7 +18,7 @@ docs/decisions/weights-as-arguments.md). These functions take hidden states of a
 `[..., hidden]`, those of a strip or of a padded batch.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -107,8 +107,18 @@ class Embedding(nn.Module):
                 raise InputError(f"{name} id {invalid_id} is outside the table of {rows} rows")
 
 
+class LowRankFactors(NamedTuple):
+    """Two factors whose product is what a step adds to a shared matrix, outer @ inner."""
+
+    outer: Tensor
+    inner: Tensor
+
+
 class AttentionWeights(NamedTuple):
-    """The weights of one attention block, in one precision."""
+    """The weights of one attention block, in one precision.
+
+    A difference is None where the matrix has none, or contains it.
+    """
 
     qkv: Tensor
     qkv_bias: Tensor
@@ -116,10 +126,12 @@ class AttentionWeights(NamedTuple):
     out_bias: Tensor
     norm: Tensor
     norm_bias: Tensor
+    qkv_difference: LowRankFactors | None = None
+    out_difference: LowRankFactors | None = None
 
 
 class FeedForwardWeights(NamedTuple):
-    """The weights of one feed-forward block, in one precision."""
+    """The weights of one feed-forward block, in one precision; see `AttentionWeights`."""
 
     up: Tensor
     up_bias: Tensor
@@ -127,6 +139,8 @@ class FeedForwardWeights(NamedTuple):
     down_bias: Tensor
     norm: Tensor
     norm_bias: Tensor
+    up_difference: LowRankFactors | None = None
+    down_difference: LowRankFactors | None = None
 
 
 class Block(nn.Module):
@@ -151,7 +165,7 @@ class Attention(Block):
 
     def cast_weights(self, dtype: torch.dtype) -> AttentionWeights:
         """Return the weights in the precision of the computation."""
-        return AttentionWeights(*_cast_parameters((self.qkv, self.out, self.norm), dtype))
+        return AttentionWeights(*_cast(self.qkv, dtype), *_cast(self.out, dtype), *_cast(self.norm, dtype))
 
 
 class FeedForward(Block):
@@ -165,14 +179,12 @@ class FeedForward(Block):
 
     def cast_weights(self, dtype: torch.dtype) -> FeedForwardWeights:
         """Return the weights in the precision of the computation."""
-        return FeedForwardWeights(*_cast_parameters((self.up, self.down, self.norm), dtype))
+        return FeedForwardWeights(*_cast(self.up, dtype), *_cast(self.down, dtype), *_cast(self.norm, dtype))
 
 
-def _cast_parameters(modules: Iterable[nn.Linear | nn.LayerNorm], dtype: torch.dtype) -> Iterator[Tensor]:
-    """Yield weight and bias of each module in a precision."""
-    for module in modules:
-        yield module.weight.to(dtype)
-        yield module.bias.to(dtype)
+def _cast(module: nn.Linear | nn.LayerNorm, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return weight and bias of a module in a precision."""
+    return module.weight.to(dtype), module.bias.to(dtype)
 
 
 @dataclass(frozen=True)
@@ -212,7 +224,8 @@ def encoder_layer(
     With `rows`, the output has only these rows of `hidden`, which must have two dimensions.
     """
     block_input = _block_input(hidden, attention_weights, options)
-    context = attend(functional.linear(block_input, attention_weights.qkv, attention_weights.qkv_bias))
+    weights = attention_weights
+    context = attend(_linear(block_input, weights.qkv, weights.qkv_bias, weights.qkv_difference))
     if rows is not None:
         hidden, context = hidden.index_select(0, rows), context.index_select(0, rows)
     rest_of_layer = options.kernels.maybe_compile(after_attention)
@@ -244,10 +257,15 @@ def encoder_layer_at(
     """
     width = hidden.shape[1]
     block_input = _block_input(hidden, attention_weights, options)
-    weight, bias = attention_weights.qkv, attention_weights.qkv_bias
-    query = functional.linear(block_input.index_select(0, rows), weight[:width], bias[:width])
-    key_value = functional.linear(block_input, weight[width:], bias[width:])
-    context = attend(query, key_value)
+    weights = attention_weights
+
+    def project(block_input: Tensor, part: slice) -> Tensor:
+        factors = weights.qkv_difference
+        difference = None if factors is None else LowRankFactors(factors.outer[part], factors.inner)
+        return _linear(block_input, weights.qkv[part], weights.qkv_bias[part], difference)
+
+    query = project(block_input.index_select(0, rows), slice(width))
+    context = attend(query, project(block_input, slice(width, None)))
     return after_attention(
         hidden.index_select(0, rows), context, attention_weights, feed_forward_weights, options
     )
@@ -280,18 +298,34 @@ def attention_output(
     hidden: Tensor, context: Tensor, weights: AttentionWeights, options: LayerOptions
 ) -> Tensor:
     """Return the output of an attention block: the sum of `hidden` and out(context), with its norm."""
-    projected = functional.linear(context, weights.out, weights.out_bias)
+    projected = _linear(context, weights.out, weights.out_bias, weights.out_difference)
     return _add(hidden, projected, weights, options)
 
 
 def feed_forward(hidden: Tensor, weights: FeedForwardWeights, options: LayerOptions) -> Tensor:
     """Return the output of a feed-forward block."""
     block_input = _block_input(hidden, weights, options)
-    activated = options.kernels.linear_gelu(
-        block_input, weights.up, weights.up_bias, options.gelu_approximation
-    )
-    projected = functional.linear(activated, weights.down, weights.down_bias)
+    activated = _activated(block_input, weights, options)
+    projected = _linear(activated, weights.down, weights.down_bias, weights.down_difference)
     return _add(hidden, projected, weights, options)
+
+
+def _activated(block_input: Tensor, weights: FeedForwardWeights, options: LayerOptions) -> Tensor:
+    """Return gelu(up(block_input)), [..., ffn]."""
+    if weights.up_difference is None:
+        return options.kernels.linear_gelu(
+            block_input, weights.up, weights.up_bias, options.gelu_approximation
+        )
+    neurons = _linear(block_input, weights.up, weights.up_bias, weights.up_difference)
+    return functional.gelu(neurons, approximate=options.gelu_approximation)
+
+
+def _linear(hidden: Tensor, matrix: Tensor, bias: Tensor, difference: LowRankFactors | None) -> Tensor:
+    """Return the product with a matrix and its difference, [..., in] to [..., out]."""
+    product = functional.linear(hidden, matrix, bias)
+    if difference is None:
+        return product
+    return product + functional.linear(functional.linear(hidden, difference.inner), difference.outer)
 
 
 def _block_input(

@@ -88,7 +88,13 @@ class PaddedModel(nn.Module):
         """
         encoder = self.model.encoder
         kernels = kernels and encoder.compute_options.kernels
-        options = replace(encoder.compute_options, kernels=kernels, compile=False, recompute=False)
+        options = replace(
+            encoder.compute_options,
+            kernels=kernels,
+            compile=False,
+            recompute=False,
+            factored_differences=True,  # an engine would keep the sums of all layers
+        )
         is_visible = visible_tokens(mask)
         if positions is None:
             # The number of tokens before each. OpenVINO 2026.4 is wrong if a number is subtracted from the

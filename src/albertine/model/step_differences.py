@@ -5,15 +5,17 @@
 
 With rank 16, the layers of ALBERT-base differ for a fraction of the parameters that separate layers have
 (Relaxed Recursive Transformers, Bae et al. 2024). The differences are added to the weights before a layer
-runs, so the layer itself is the same code, and the cost does not grow with the number of tokens.
+runs, so the cost does not grow with the number of tokens. Exports multiply by the two factors instead, so
+that all steps refer to the same shared matrices.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from albertine.model.layers import AttentionWeights, FeedForwardWeights
+from albertine.model.layers import AttentionWeights, FeedForwardWeights, LowRankFactors
 from albertine.model.step_shapes import matrix_shapes, vector_sizes
 from albertine.settings import ModelSettings
 
@@ -26,9 +28,9 @@ class LowRankDifferences(nn.Module):
         self.inner = nn.Parameter(torch.empty(layers, rank, shape[1]))
         self.outer = nn.Parameter(torch.empty(layers, shape[0], rank))
 
-    def forward(self, number: int) -> Tensor:
-        """Return the difference of layer `number`, counted from 0, [out, in]."""
-        return self.outer[number] @ self.inner[number]
+    def forward(self, number: int, dtype: torch.dtype) -> LowRankFactors:
+        """Return the factors of layer `number`, counted from 0."""
+        return LowRankFactors(self.outer[number].to(dtype), self.inner[number].to(dtype))
 
 
 class StepDifferences(nn.Module):
@@ -48,17 +50,28 @@ class StepDifferences(nn.Module):
                     vectors[name] = nn.Parameter(torch.empty(settings.layers, size))
 
     def applied(
-        self, number: int, attention: AttentionWeights, ffn: FeedForwardWeights
+        self, number: int, attention: AttentionWeights, ffn: FeedForwardWeights, *, factored: bool = False
     ) -> tuple[AttentionWeights, FeedForwardWeights]:
-        """Return the weights of layer `number`, counted from 0, from the shared ones."""
-        of_attention = self._changed(("qkv", "out"), self.attention_vectors, number, attention._asdict())
-        of_ffn = self._changed(("up", "down"), self.ffn_vectors, number, ffn._asdict())
-        return attention._replace(**of_attention), ffn._replace(**of_ffn)
+        """Return the weights of layer `number`, counted from 0, from the shared ones.
 
-    def _changed(
-        self, matrices: tuple[str, ...], vectors: nn.ParameterDict, number: int, shared: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
-        differences = {name: vector[number] for name, vector in vectors.items()}
-        for name in matrices if self.matrices else ():
-            differences[name] = self.matrices[name](number)
-        return {name: shared[name] + value.to(shared[name].dtype) for name, value in differences.items()}
+        With `factored`, the matrices stay as they are, and the factors are beside them.
+        """
+
+        def changed(
+            shared: Mapping[str, Tensor], vectors: nn.ParameterDict, *matrices: str
+        ) -> dict[str, Any]:
+            values: dict[str, Any] = {
+                name: shared[name] + vector[number].to(shared[name].dtype) for name, vector in vectors.items()
+            }
+            for name in matrices if self.matrices else ():
+                if factored:
+                    values[f"{name}_difference"] = self.matrices[name](number, shared[name].dtype)
+                else:
+                    factors = self.matrices[name](number, torch.float32)
+                    values[name] = shared[name] + (factors.outer @ factors.inner).to(shared[name].dtype)
+            return values
+
+        return (
+            attention._replace(**changed(attention._asdict(), self.attention_vectors, "qkv", "out")),
+            ffn._replace(**changed(ffn._asdict(), self.ffn_vectors, "up", "down")),
+        )

@@ -158,6 +158,17 @@ class Strip:
         """Return input_ids, attention_mask and token_type_ids, each [S, longest]."""
         return self.pad(self.tokens, pad_token_id), self.attention_mask.long(), self.pad(self.segments)
 
+    @property
+    def part_ids(self) -> Tensor:
+        """Part of each token, counted from 1; 0 for tokens outside all parts, [N]."""
+        ids = torch.zeros(len(self.tokens), dtype=torch.long)
+        if self.parts is not None:
+            starts = self.offsets[:-1].tolist()
+            for start, bounds in zip(starts, self.parts.tolist(), strict=True):
+                for number, (first, end) in enumerate(bounds, start=1):
+                    ids[start + first : start + end] = number
+        return ids.to(self.tokens.device)
+
     @classmethod
     def cat(cls, strips: Sequence["Strip"]) -> "Strip":
         """Concatenate strips."""

@@ -25,16 +25,18 @@ class StepTime:
         passes: forward and backward passes of all micro-batches.
         update: clipping of the gradients and the update of the optimizer.
         communication: all-reduce of the gradients.
+        drawing: drawing of the samples, where training waits for it and it was measured.
     """
 
     passes: float
     update: float
     communication: float
+    drawing: float = 0.0
 
     @property
     def total(self) -> float:
         """Seconds of the whole step."""
-        return self.passes + self.update + self.communication
+        return self.passes + self.update + self.communication + self.drawing
 
     @property
     def communication_share(self) -> float:

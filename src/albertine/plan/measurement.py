@@ -1,9 +1,9 @@
 """The time of a training step on this machine, from steps that it takes for about ten seconds.
 
-The steps are those of pre-training, on random tokens: forward and backward pass of a micro-batch, then the
-update. A run with more micro-batches per step, or a fine-tuning run with another head, is scaled by its
-FLOPs. So is a model that is too slow for a few steps in ten seconds: smaller micro-batches or fewer of its
-layers are measured.
+The steps are those of pre-training, on random tokens: samples are drawn, forward and backward pass of a
+micro-batch, then the update. A run with more micro-batches per step, or a fine-tuning run with another head,
+is scaled by its FLOPs. So is a model that is too slow for a few steps in ten seconds: smaller micro-batches
+or fewer of its layers are measured.
 """
 
 import math
@@ -15,6 +15,7 @@ from statistics import median
 import torch
 
 from albertine import progress
+from albertine.corpus.batches import Batch
 from albertine.device import peak_flops, synchronized_time
 from albertine.display import counted
 from albertine.model.cost import Precision
@@ -24,6 +25,7 @@ from albertine.model.model import Model
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.strip import Strip
 from albertine.plan.estimate import StepTime
+from albertine.plan.random_samples import RandomSamples
 from albertine.plan.workload import Stage, Workload, pretraining_flops
 from albertine.pretrain.setup import PRETRAIN_HEAD
 from albertine.settings import ModelSettings
@@ -43,19 +45,23 @@ class MeasuredStep:
     Attributes:
         token_seconds: seconds per token of forward and backward pass, for each stage of the run.
         update_seconds: seconds of clipping and of the update of the optimizer.
+        drawing_seconds: seconds per token of drawing samples, for each stage; 0 if training does not wait.
         note: what was measured, in words.
     """
 
     token_seconds: Sequence[float]
     update_seconds: float
+    drawing_seconds: Sequence[float]
     note: str
 
     def step_time(self, workload: Workload) -> StepTime:
         """Return the time of a step, on average over the run."""
-        passes = sum(
-            stage.share * seconds for stage, seconds in zip(workload.stages, self.token_seconds, strict=True)
+        shares = [stage.share * workload.step_tokens for stage in workload.stages]
+        passes, drawing = (
+            sum(share * one for share, one in zip(shares, seconds, strict=True))
+            for seconds in (self.token_seconds, self.drawing_seconds)
         )
-        return StepTime(workload.step_tokens * passes, self.update_seconds, communication=0.0)
+        return StepTime(passes, self.update_seconds, communication=0.0, drawing=drawing)
 
 
 def measure_step(
@@ -78,18 +84,22 @@ def measure_step(
     deepest = max(trial.depths[-1] for trial in trials)
     model_settings = replace(workload.model, layers=_divisible(workload.model, deepest))
     measured = _TrainingModel(workload, model_settings, device, dtype)
-    token_seconds = []
+    token_seconds, drawing_seconds = [], []
     update_seconds: list[float] = []
     for stage, trial in zip(workload.stages, trials, strict=True):
-        pass_seconds, updates = measured.time_passes(trial, seconds)
-        token_seconds.append(pass_seconds / trial.tokens * stage.flops / trial.flops)
+        samples = RandomSamples(trial.length, trial.masked_fraction, workload.model.vocab_size)
+        pass_seconds, updates = measured.time_passes(trial, samples.batch(trial.sequences), seconds)
+        token_seconds.append(pass_seconds * stage.flops / trial.flops)
         update_seconds += updates
+        # A GPU computes meanwhile.
+        waits = device.type == "cpu" and workload.is_pretraining
+        drawing_seconds.append(samples.drawing_seconds() if waits else 0.0)
     # The update takes time in proportion to the parameters.
     parameters = count_parameters(workload.model).total / count_parameters(model_settings).total
     note = f"measured here for {time.monotonic() - started:.0f} s, {_device_name(device)}"
     if model_settings.layers < workload.model.layers:
         note += f", with {model_settings.layers} of {workload.model.layers} layers"
-    return MeasuredStep(token_seconds, median(update_seconds) * parameters, note)
+    return MeasuredStep(token_seconds, median(update_seconds) * parameters, drawing_seconds, note)
 
 
 @dataclass(frozen=True)
@@ -109,10 +119,6 @@ class _Trial:
     masked_fraction: float
     depths: tuple[int, ...]
     flops: float
-
-    @property
-    def tokens(self) -> int:
-        return self.sequences * self.length
 
 
 def _make_trial(workload: Workload, stage: Stage, micro_batch_tokens: int, stage_flops: float) -> _Trial:
@@ -149,9 +155,10 @@ class _TrainingModel:
         self.model.to(device).train()
         self._optimizers, self._gradients = Optimizers(self.model, train, dtype), make_gradients(self.model)
 
-    def time_passes(self, trial: _Trial, seconds: float) -> tuple[float, list[float]]:
-        """Return the median seconds of a forward and backward pass, and the seconds of each update."""
-        strip, targets = self._random_batch(trial)
+    def time_passes(self, trial: _Trial, batch: Batch, seconds: float) -> tuple[float, list[float]]:
+        """Return the median seconds per token of forward and backward passes, and those of each update."""
+        strip = batch.strip.to(self._device)
+        targets = _to_device(batch.targets, self._device)
         passes: list[float] = []
         updates: list[float] = []
         self._pass(trial, strip, targets)
@@ -161,7 +168,7 @@ class _TrainingModel:
             passes.append(self._timed(lambda: self._pass(trial, strip, targets)))
             if sum(updates) <= sum(passes):  # an update may take longer than many passes
                 updates.append(self._timed(self._update))
-        return median(passes), updates
+        return median(passes) / len(strip.tokens), updates
 
     def _timed(self, function: Callable[[], None]) -> float:
         started = synchronized_time(self._device)
@@ -180,16 +187,6 @@ class _TrainingModel:
         self._gradients.clip(float(self._gradients.norm()), 1e-6)
         self._optimizers.step(0.0)
         self._gradients.zero()
-
-    def _random_batch(self, trial: _Trial) -> tuple[Strip, PretrainingTargets]:
-        generator = torch.Generator().manual_seed(0)
-        shape = (trial.sequences, trial.length)
-        tokens = torch.randint(5, self.model.settings.vocab_size, shape, generator=generator)
-        masked = torch.arange(1.0, trial.tokens, 1 / trial.masked_fraction).long()
-        pair_labels = torch.randint(0, 2, (trial.sequences,), generator=generator)
-        strip = Strip.from_padded(tokens)
-        targets = PretrainingTargets(MaskedLMTargets(masked, strip.tokens[masked]), pair_labels)
-        return strip.to(self._device), _to_device(targets, self._device)
 
 
 def _to_device(targets: PretrainingTargets, device: torch.device) -> PretrainingTargets:

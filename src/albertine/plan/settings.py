@@ -79,7 +79,7 @@ def parse_tokens(text: str) -> int:
 
 def parse_hardware(text: str) -> tuple[int, str]:
     """Return number and name of the devices in a text such as "8 x H100", or raise `SettingError`."""
-    match = re.fullmatch(r"(?:([0-9]{1,9})\s*[x*]\s*)?(\S.*)", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"(?:([0-9]{1,9})(?:\s*[x*]\s*|\s+))?(\S.*)", text.strip(), re.IGNORECASE)
     if match is None:
         raise SettingError("hardware", text, 'must be a number and a device, as in "8 x H100", or this')
     count = int(match[1] or 1)

@@ -16,6 +16,7 @@ from albertine.train.settings import DEFAULT_EPOCHS, DEFAULT_MAX_BATCH_TOKENS, D
 
 _MIN_STEPS = 4_000  # fewer only if the batches are as small as they may be
 _MIN_BATCH_TOKENS, _MIN_BATCH_SAMPLES = 4_096, 8
+_GPU_WIDTH = 768
 
 
 def with_default_length(settings: PretrainSettings, corpus: Corpus, world_size: int = 1) -> PretrainSettings:
@@ -41,14 +42,26 @@ def _tokens_of_epoch(settings: PretrainSettings, corpus: Corpus) -> float:
     return settings.objective.text_fraction * corpus.manifest.tokens["train"]
 
 
-def describe_default_length(settings: PretrainSettings, corpus: Corpus) -> str:
-    """Return the length that `with_default_length` gave a run, and how to give another one."""
+def describe_default_length(settings: PretrainSettings, corpus: Corpus, *, on_cpu: bool = False) -> str:
+    """Return the length that `with_default_length` gave a run, and how to give another one.
+
+    Args:
+        settings: settings of the run.
+        corpus: its corpus.
+        on_cpu: whether it runs on a CPU, for which a wide model is too slow.
+    """
     train, tokens = settings.train, _tokens_of_epoch(settings, corpus)
     epochs = train.steps * train.batch_tokens / max(1, tokens)
-    return (
+    text = (
         f"{train.steps:,} steps of {train.batch_tokens:,} tokens, which read the {tokens:,.0f} tokens of the "
         f"corpus {epochs:,.1f} times; --train.steps or --train.minutes gives another length"
     )
+    if on_cpu and settings.model.hidden_size >= _GPU_WIDTH:
+        text += (
+            f"; a model {settings.model.hidden_size} wide is for a GPU: on a CPU, --model albertine-tiny "
+            "takes hours instead of days"
+        )
+    return text
 
 
 def fitting_batch_tokens(settings: PretrainSettings, tokens: float, world_size: int = 1) -> int:

@@ -67,7 +67,8 @@ def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
         settings = with_measured_steps(settings, stored, corpus, init_model, init_settings, distributed)
         settings = resolved_settings(settings, corpus, init_settings, distributed.world_size)
         if not has_length and distributed.is_main:
-            progress.print_message(f"{run}: {describe_default_length(settings, corpus)}")
+            on_cpu = distributed.device.type == "cpu"
+            progress.print_message(f"{run}: {describe_default_length(settings, corpus, on_cpu=on_cpu)}")
         lock = run_lock(run, settings, CHANGEABLE_SETTINGS, restart_wait_seconds(timeout_minutes))
         distributed.run_on_main(lambda: stack.enter_context(lock))
         trainer = build_trainer(run, settings, corpus, init_model, distributed)

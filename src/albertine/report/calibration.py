@@ -1,5 +1,6 @@
 """Calibration: whether predictions with a probability of 80% are right in 80 of 100 cases."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from albertine.report.page import html_paragraphs, html_table, side_by_side
 _NUM_BINS = 10
 _MIN_PREDICTIONS = 20  # the shares of fewer are chance
 _SMALL_ERROR = 0.03
+_LARGE_GAP = 0.1  # of a tenth that contradicts the others
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,31 @@ def _verdict(bins: Sequence[CalibrationBin], unit: str) -> str:
         verdict = "The model is more confident than it should be: read its probabilities as too high."
     else:
         verdict = "The model is less confident than it could be: it is right more often than it says."
+    if error <= _SMALL_ERROR or mean_probability <= share_right:
+        verdict += _exception(bins)
     return (
         f"Over all {unit}, the model gives its predictions {mean_probability:.0%} on average, and "
         f"{share_right:.0%} of them are right. Its probabilities are off by {100 * error:.1f} percentage "
         f"points on average (the expected calibration error). {verdict}"
     )
+
+
+def _exception(bins: Sequence[CalibrationBin]) -> str:
+    """Return a sentence on the tenth that is right far less often than it says; empty if there is none."""
+    doubtful = [each for each in bins if each.mean_probability - each.share_right > _chance_gap(each)]
+    if not doubtful:
+        return ""
+    worst = max(doubtful, key=lambda each: each.mean_probability - each.share_right)
+    return (
+        f" Not everywhere: of the {worst.count:,} predictions of {worst.low:.0%} to {worst.high:.0%}, only "
+        f"{worst.share_right:.0%} are right."
+    )
+
+
+def _chance_gap(each: CalibrationBin) -> float:
+    """Return the largest difference that is small, or may be chance: two standard errors."""
+    probability = each.mean_probability
+    return max(_LARGE_GAP, 2 * math.sqrt(probability * (1 - probability) / each.count))
 
 
 def _diagram(bins: Sequence[CalibrationBin]) -> str:

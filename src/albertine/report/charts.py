@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 _WIDTH, _HEIGHT = 480, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 96, 14, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 96, 30, 44
 NUM_COLORS = 6  # of curves, --color-1 and so on
 _MAX_LABEL_LENGTH = 12  # characters
 _LABEL_SPACING = 15  # minimum distance of two labels
@@ -113,7 +113,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _axes_svg(scale: _AxisScale, axes: Axes) -> str:
     left, right, bottom = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    middle, height = (left + right) / 2, (_TOP + bottom) / 2
+    middle = (left + right) / 2
     y_grid = [
         f'<line class="grid" x1="{left}" y1="{scale.y(tick):.1f}" x2="{right}" y2="{scale.y(tick):.1f}"/>'
         f'<text class="tick end" x="{left - 8}" y="{scale.y(tick) + 4:.1f}">{_tick_label(tick)}</text>'
@@ -125,8 +125,7 @@ def _axes_svg(scale: _AxisScale, axes: Axes) -> str:
     ]
     axis_labels = (
         f'<text class="axis mid" x="{middle:.0f}" y="{_HEIGHT - 6}">{escape(axes.x_label)}</text>'
-        f'<text class="axis mid" x="12" y="{height:.0f}" transform="rotate(-90 12 {height:.0f})">'
-        f"{escape(axes.y_label)}</text>"
+        f'<text class="axis" x="0" y="12">{escape(axes.y_label)}</text>'
     )
     return "".join([*y_grid, *x_grid, axis_labels])
 

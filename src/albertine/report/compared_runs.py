@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from albertine.paired_statistics import PairedDifference, paired_difference
 from albertine.storage.cache import local_folder
 from albertine.storage.objects import display_path
 from albertine.tasks.metrics.display import shown_metrics
-from albertine.tasks.registry import find_task, primary_metric
+from albertine.tasks.registry import find_task
+from albertine.tasks.task import Task
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 from albertine.train.run_folder import SETTINGS_FILE, not_a_run_error, read_run_settings
 
@@ -37,6 +39,7 @@ class ComparedRun:
     Attributes:
         name: the folder as the user named it, or the URL.
         task: name of the task; None for pre-training.
+        metric: metric that selected the best model; None for that of the task.
         curve_folder: folder of the run, or of the best of several, whose curves are drawn.
         settings: settings by dotted key.
         seeds: the seed of each run.
@@ -51,6 +54,7 @@ class ComparedRun:
 
     name: str
     task: str | None
+    metric: str | None
     curve_folder: Path
     settings: Mapping[str, Any]
     seeds: tuple[int, ...]
@@ -77,16 +81,43 @@ class RunComparison:
     runs: tuple[ComparedRun, ...]
 
     @property
+    def folder(self) -> str:
+        """The folder that all names of runs begin with; empty if there is none."""
+        return "/".join(self._common_parts)
+
+    @property
+    def short_names(self) -> list[str]:
+        """The names of the runs, without that folder."""
+        return ["/".join(run.name.split("/")[len(self._common_parts) :]) for run in self.runs]
+
+    @property
+    def _common_parts(self) -> list[str]:
+        parents = [run.name.split("/")[:-1] for run in self.runs]
+        levels = takewhile(lambda parts: len(set(parts)) == 1, zip(*parents, strict=False))
+        return [parts[0] for parts in levels]
+
+    @property
     def differing_settings(self) -> dict[str, tuple[Any, ...]]:
-        """The values of each setting that is not the same in all runs; None where a run lacks it."""
+        """The values of each setting that is not the same in all runs; None where a run lacks it.
+
+        The seeds are among them if each run has one.
+        """
         keys = dict.fromkeys(key for run in self.runs for key in run.settings)
         values = {key: tuple(run.settings.get(key) for run in self.runs) for key in keys}
+        if all(len(run.seeds) == 1 for run in self.runs):
+            values["train.seed"] = tuple(run.seeds[0] for run in self.runs)
         return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
 
     @property
     def score_names(self) -> list[str]:
         """Names of the scores that all runs have."""
         return [name for name in self.runs[0].scores if all(name in run.scores for run in self.runs)]
+
+    @property
+    def metric(self) -> str | None:
+        """Metric that selects the best model in all runs; None for that of the task, or if they differ."""
+        metrics = {run.metric for run in self.runs}
+        return metrics.pop() if len(metrics) == 1 else None
 
     @property
     def _measured_otherwise(self) -> list[str]:
@@ -105,11 +136,13 @@ class RunComparison:
         """Return how much a run's task score is above that of the first run, over the same seeds.
 
         None for the first run, for pre-training, if the runs have fewer than two seeds in common, and if they
-        are measured on other data.
+        are measured on other data or selected by other metrics.
         """
         first = self.runs[0]
         common = [seed for seed in run.seeds if seed in first.seeds]
         if run is first or not run.task_scores or len(common) < 2 or self._measured_otherwise:
+            return None
+        if run.metric != first.metric:
             return None
         by_seed, first_by_seed = (
             dict(zip(compared.seeds, compared.task_scores, strict=True)) for compared in (run, first)
@@ -188,6 +221,8 @@ def _read_run(run: Path) -> ComparedRun:
     if not steps:
         raise InputError(f"{name}: no training step yet; compare the runs later")
     task = _task_name(str(settings["task"]), curve_folder) if "task" in settings else None
+    metric = settings["metric"] if isinstance(settings.get("metric"), str) else None
+    selected_task = None if task is None else find_task(task).compared_by(metric)
     if results:
         runs = _one_per_seed(results)
         seeds, metrics = [run.seed for run in runs], [run.metrics for run in runs]
@@ -195,17 +230,20 @@ def _read_run(run: Path) -> ComparedRun:
     else:
         seeds = [_value_at(source.values, "train.seed") or 0]
         held_out_seed = seeds[0]
-        metrics = [_last_scores(lines) if task is None else _best_scores(lines, task)]
+        metrics = [_last_scores(lines) if selected_task is None else _best_scores(lines, selected_task)]
     shown = [name for name in shown_metrics(metrics[0]) if all(name in row for row in metrics)]
     return ComparedRun(
         name=name,
         task=task,
+        metric=metric,
         curve_folder=curve_folder,
         settings=settings,
         seeds=tuple(seeds),
         held_out_seed=held_out_seed,
         scores={key: tuple(row[key] for row in metrics) for key in shown},
-        task_scores=() if task is None else tuple(_task_score(name, task, row) for row in metrics),
+        task_scores=()
+        if selected_task is None
+        else tuple(_task_score(name, selected_task, row) for row in metrics),
         steps=steps[-1]["step"],
         tokens=int(steps[-1]["tokens"]),
         seconds=steps[-1].get("seconds") or 0.0,
@@ -233,11 +271,11 @@ def _task_name(task: str, folder: Path) -> str:
         ) from None
 
 
-def _task_score(name: str, task: str, metrics: Mapping[str, float]) -> float:
+def _task_score(name: str, task: Task, metrics: Mapping[str, float]) -> float:
     if not metrics:
         raise InputError(f"{name}: no evaluation on dev yet; compare the runs later")
     try:
-        return primary_metric(task, metrics)
+        return task.primary_metric(metrics)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 
@@ -255,7 +293,7 @@ def _last_scores(lines: Sequence[MetricsLine]) -> dict[str, float]:
     return {name: last[name] for name in PRETRAINING_SCORES if name in last}
 
 
-def _best_scores(lines: Sequence[MetricsLine], task: str) -> dict[str, float]:
+def _best_scores(lines: Sequence[MetricsLine], task: Task) -> dict[str, float]:
     """Return the scores of the best evaluation of a fine-tuning run; empty if there was none."""
     evaluations = [(line["step"], scores) for line in lines if (scores := held_out_scores(line))]
     _, best = min(evaluations, key=lambda one: score_to_minimize(task, one[1], one[0]), default=(0, {}))

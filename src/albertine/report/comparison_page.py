@@ -9,6 +9,7 @@ from albertine.report.compared_runs import ComparedRun, RunComparison
 from albertine.report.curves import PlottedRun, finetuning_comparison_charts, pretraining_charts
 from albertine.report.page import Page, Section, html_paragraphs, html_table, side_by_side
 from albertine.tasks.metrics.display import format_metric, metric_title
+from albertine.tasks.registry import find_task
 
 _MAX_CURVES = 6  # colors of the page's style sheet
 _MAX_LABEL_LENGTH = 12  # of a curve
@@ -28,7 +29,7 @@ def comparison_page(comparison: RunComparison) -> Page:
         [key, *(setting_text(value) for value in row)] for key, row in comparison.differing_settings.items()
     ]
     settings_block = (
-        html_table(["setting", *(run.name for run in runs)], settings_rows)
+        html_table(["setting", *comparison.short_names], settings_rows)
         if settings_rows
         else html_paragraphs("All settings are the same.")
     )
@@ -37,8 +38,9 @@ def comparison_page(comparison: RunComparison) -> Page:
         Section("Curves", _curve_blocks(comparison)),
         Section("Settings that differ", [settings_block]),
     ]
-    title = " and ".join(run.name for run in runs) if len(runs) == 2 else f"{len(runs)} runs"
-    return Page(title, f"A comparison of {len(runs)} {kind}.", [], sections)
+    title = " and ".join(comparison.short_names) if len(runs) == 2 else f"{len(runs)} runs"
+    folder = f" in {comparison.folder}" if comparison.folder else ""
+    return Page(title, f"A comparison of {len(runs)} {kind}{folder}.", [], sections)
 
 
 def score_table(comparison: RunComparison) -> tuple[list[str], list[list[str]]]:
@@ -48,13 +50,13 @@ def score_table(comparison: RunComparison) -> tuple[list[str], list[list[str]]]:
     header = ["run", *map(score_title, names), "steps", "tokens", "time"]
     rows = [
         [
-            run.name,
+            short_name,
             *(_score_text(name, run.scores[name]) for name in names),
             f"{run.steps:,}",
             f"{run.tokens / 1e6:,.2f}M",
             progress.format_duration(run.seconds),
         ]
-        for run in comparison.runs
+        for short_name, run in zip(comparison.short_names, comparison.runs, strict=True)
     ]
     if any(differences):
         header.append("difference from the first")
@@ -108,7 +110,7 @@ def _curve_blocks(comparison: RunComparison) -> list[str]:
         pairs = {str(run.settings.get("objective.pair")) for run in runs}
         charts = pretraining_charts(plotted, pairs.pop() if len(pairs) == 1 else "none")
     else:
-        charts = finetuning_comparison_charts(plotted, task)
+        charts = finetuning_comparison_charts(plotted, find_task(task).compared_by(comparison.metric))
     notes = []
     if plotted[0].name != Path(runs[0].name).name:
         notes.append("The runs have the numbers of their rows in the table of scores.")

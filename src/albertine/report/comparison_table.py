@@ -21,7 +21,7 @@ def show_comparison(comparison: RunComparison, *, as_json: bool) -> None:
     console.print(table)
     differing = comparison.differing_settings
     if differing:
-        table = result_table("setting", *(escape(run.name) for run in comparison.runs))
+        table = result_table("setting", *map(escape, comparison.short_names))
         for key, values in differing.items():
             table.add_row(key, *(escape(setting_text(value)) for value in values))
         console.print()

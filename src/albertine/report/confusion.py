@@ -6,28 +6,25 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from albertine.display import counted
 from albertine.report.page import html_paragraphs
 
 MAX_CLASSES = 10  # of more classes, the rarest become one
-_MAX_NAME = 24  # characters
+_MAX_NAME, _MAX_NAME_IN_TEXT = 24, 80  # characters
 _MAX_SHADE = 60  # percent of a color
 
-Counts = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
-def confusion_counts(expected: Sequence[int], predicted: Sequence[int], num_classes: int) -> Counts:
-    """Return how often each class (row) was predicted as each class (column), [classes, classes]."""
-    counts = np.zeros((num_classes, num_classes), np.int64)
-    np.add.at(counts, (np.array(expected, np.int64), np.array(predicted, np.int64)), 1)
-    return counts
-
-
-def confusion_html(classes: Sequence[str], counts: Counts, unit: str) -> str:
+def confusion_html(
+    classes: Sequence[str], expected: Sequence[int], predicted: Sequence[int], unit: str
+) -> str:
     """Return a confusion matrix with a sentence on how to read it; empty if there is only one class.
 
     Args:
         classes: names of the classes.
-        counts: see `confusion_counts`.
+        expected: index of the right class of each choice.
+        predicted: index of the predicted class of each choice.
         unit: what is counted, such as "examples".
     """
     if len(classes) < 2:
@@ -36,39 +33,45 @@ def confusion_html(classes: Sequence[str], counts: Counts, unit: str) -> str:
         f"Rows are labels, columns are predictions, counted in {unit}; right predictions are on the "
         "diagonal. Percentages are of the row."
     )
-    names, merged = _merge_rare_classes(classes, counts)
-    return html_paragraphs(explanation, *_most_common_confusion(classes, counts)) + _table(names, merged)
+    rows, columns = np.array(expected, np.int64), np.array(predicted, np.int64)
+    most_common = _most_common_confusion(classes, rows, columns)
+    names, group = _groups_of_classes(classes, rows, columns)
+    counts = np.zeros((len(names), len(names)), np.int64)
+    np.add.at(counts, (group[rows], group[columns]), 1)
+    return html_paragraphs(explanation, *most_common) + _table(names, counts)
 
 
-def _merge_rare_classes(classes: Sequence[str], counts: Counts) -> tuple[list[str], Counts]:
-    """Return names and counts of at most `MAX_CLASSES` classes, the last of which may be several."""
+def _groups_of_classes(classes: Sequence[str], rows: Ids, columns: Ids) -> tuple[list[str], Ids]:
+    """Return the names of at most `MAX_CLASSES` groups of classes, and the group of each class.
+
+    If there are more classes, the last group has the rare ones.
+    """
     if len(classes) <= MAX_CLASSES:
-        return list(classes), counts
-    by_frequency = np.argsort(-(counts.sum(0) + counts.sum(1)), kind="stable")
-    kept = np.sort(by_frequency[: MAX_CLASSES - 1])
+        return list(classes), np.arange(len(classes))
+    frequency = np.bincount(np.concatenate((rows, columns)), minlength=len(classes))
+    kept = np.sort(np.argsort(-frequency, kind="stable")[: MAX_CLASSES - 1])
     group = np.full(len(classes), MAX_CLASSES - 1)
     group[kept] = np.arange(len(kept))
-    merged = np.zeros((MAX_CLASSES, MAX_CLASSES), np.int64)
-    np.add.at(merged, (group[:, None], group[None, :]), counts)
     names = [classes[index] for index in kept]
-    return [*names, f"{len(classes) - len(kept):,} others"], merged
+    return [*names, f"{len(classes) - len(kept):,} others"], group
 
 
-def _most_common_confusion(classes: Sequence[str], counts: Counts) -> list[str]:
+def _most_common_confusion(classes: Sequence[str], rows: Ids, columns: Ids) -> list[str]:
     """Return a sentence on the most common confusion; none if there is no wrong prediction."""
-    wrong = counts.copy()
-    np.fill_diagonal(wrong, 0)
+    wrong = rows != columns
     if not wrong.any():
         return []
-    row, column = divmod(int(wrong.argmax()), len(classes))
-    share = wrong[row, column] / counts[row].sum()
+    pairs, counts = np.unique(rows[wrong] * len(classes) + columns[wrong], return_counts=True)
+    row, column = divmod(int(pairs[counts.argmax()]), len(classes))
+    share = counts.max() / (rows == row).sum()
     return [
-        f"The most common confusion: \u201c{_name(classes[row])}\u201d, predicted as "
-        f"\u201c{_name(classes[column])}\u201d {wrong[row, column]:,} times, {share:.0%} of its row."
+        f"The most common confusion: \u201c{_name(classes[row], _MAX_NAME_IN_TEXT)}\u201d, predicted as "
+        f"\u201c{_name(classes[column], _MAX_NAME_IN_TEXT)}\u201d, {counted(int(counts.max()), 'time')}, "
+        f"{share:.0%} of its row."
     ]
 
 
-def _table(names: Sequence[str], counts: Counts) -> str:
+def _table(names: Sequence[str], counts: Ids) -> str:
     header = "".join(_header_cell(name, "col") for name in names)
     rows = "".join(
         f"<tr>{_header_cell(name, 'row')}"
@@ -85,7 +88,7 @@ def _header_cell(name: str, scope: str) -> str:
     return f'<th scope="{scope}" title="{escape(name, quote=True)}">{escape(_name(name))}</th>'
 
 
-def _cell(counts: Counts, row: int, column: int) -> str:
+def _cell(counts: Ids, row: int, column: int) -> str:
     count, total = int(counts[row, column]), int(counts[row].sum())
     share = count / total if total else 0.0
     color, shade = (1 if row == column else 2), round(_MAX_SHADE * share)
@@ -94,7 +97,10 @@ def _cell(counts: Counts, row: int, column: int) -> str:
     return f'<td style="{style}">{count:,}{percent}</td>'
 
 
-def _name(name: str) -> str:
+def _name(name: str, limit: int = _MAX_NAME) -> str:
     if not name.strip():
         return "(empty)"
-    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}\u2026"
+    if len(name) <= limit:
+        return name
+    half = limit // 2
+    return f"{name[: half - 1]}\u2026{name[-half:]}"  # names often begin alike

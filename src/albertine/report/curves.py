@@ -6,7 +6,8 @@ from pathlib import Path
 
 from albertine.pretrain.unigram_baseline import no_context_baseline
 from albertine.report.charts import Axes, Curve, ReferenceLine, line_chart
-from albertine.tasks.registry import primary_metric
+from albertine.tasks.metrics.display import metric_title
+from albertine.tasks.task import Task
 from albertine.train import metrics_log
 from albertine.train.metrics_log import (
     HELD_OUT_PREFIX,
@@ -76,12 +77,12 @@ def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
     return charts
 
 
-def finetuning_charts(run: Path, task: str) -> list[str]:
+def finetuning_charts(run: Path, task: Task) -> list[str]:
     """Return charts of the training loss and of the score on dev."""
     return finetuning_comparison_charts([PlottedRun("", run, 1)], task)
 
 
-def finetuning_comparison_charts(runs: Sequence[PlottedRun], task: str) -> list[str]:
+def finetuning_comparison_charts(runs: Sequence[PlottedRun], task: Task) -> list[str]:
     """Return charts of the training losses and of the scores on dev of several runs."""
     losses, scores = [], []
     for run in runs:
@@ -91,14 +92,20 @@ def finetuning_comparison_charts(runs: Sequence[PlottedRun], task: str) -> list[
         scores.append(Curve(run.name, _score_points(metrics, task), run.color, dots=True))
     return [
         line_chart("Training loss", Axes("step", "loss", 0), losses),
-        line_chart("Score on dev", Axes("step", "score (%)"), scores),
+        line_chart("Score on dev", Axes("step", f"{_score_name(task)} (%)"), scores),
     ]
 
 
-def _score_points(metrics: Sequence[metrics_log.MetricsLine], task: str) -> list[CurvePoint]:
+def _score_name(task: Task) -> str:
+    """Return the name of the score by which models are compared, if it is one metric."""
+    names = task.primary_metrics or task.task_type.primary_metrics
+    return metric_title(names[0]) if len(names) == 1 else "score"
+
+
+def _score_points(metrics: Sequence[metrics_log.MetricsLine], task: Task) -> list[CurvePoint]:
     """Return (step, score in percent) of each evaluation on dev."""
     evaluations = [(line["step"], held_out_scores(line)) for line in metrics]
-    return [(step, 100 * primary_metric(task, scores)) for step, scores in evaluations if scores]
+    return [(step, 100 * task.primary_metric(scores)) for step, scores in evaluations if scores]
 
 
 def _metric_points(metrics: Sequence[metrics_log.MetricsLine], name: str) -> list[CurvePoint]:

@@ -2,10 +2,16 @@
 
 from collections.abc import Sequence
 
-from albertine.finetune.dev_predictions import DevPredictions, ExampleColumns
+from albertine.finetune.dev_predictions import (
+    DecisionColumns,
+    DevPredictions,
+    ExampleColumns,
+    one_label_advice,
+)
 from albertine.report.calibration import calibration_html
 from albertine.report.charts import Axes, Curve, line_chart
-from albertine.report.confusion import confusion_counts, confusion_html
+from albertine.report.confusion import confusion_html
+from albertine.report.label_table import label_table_html
 from albertine.report.page import Section, html_paragraphs
 from albertine.report.scores_by_length import scores_by_length_html, truncation_html
 from albertine.report.worst_errors import MAX_SHOWN, worst_errors_html
@@ -14,16 +20,30 @@ from albertine.tasks.types.task_type import TaskType
 _MAX_POINTS = 1_000  # of a scatter chart
 
 
-def dev_sections(predictions: DevPredictions, task_type: type[TaskType]) -> list[Section]:
-    """Return the sections on the predictions of a model on dev."""
+def dev_sections(predictions: DevPredictions, task_type: type[TaskType], *, balanced: bool) -> list[Section]:
+    """Return the sections on the predictions of a model on dev.
+
+    Args:
+        predictions: its predictions.
+        task_type: its task type.
+        balanced: whether all labels had the same weight in training.
+    """
     examples, decisions = predictions.examples, predictions.decisions
     unit = task_type.decision_unit
-    counts = confusion_counts(decisions.expected, decisions.predicted, len(decisions.classes))
     is_share = not task_type.predicts_numbers
     return [
-        Section("What it gets wrong", _error_blocks(predictions, is_share=is_share)),
+        Section(
+            "What it gets wrong",
+            [
+                *_one_label_blocks(predictions, task_type, balanced=balanced),
+                *_error_blocks(predictions, is_share=is_share),
+            ],
+        ),
         Section("Predicted and right numbers", [_scatter(examples)]),
-        Section("What it confuses", [confusion_html(decisions.classes, counts, unit)]),
+        Section(
+            "What it confuses",
+            [_confusion(decisions, task_type)],
+        ),
         Section(
             "How far its probabilities can be trusted",
             [calibration_html(decisions.probabilities, decisions.is_right, unit)],
@@ -40,6 +60,12 @@ def dev_sections(predictions: DevPredictions, task_type: type[TaskType]) -> list
     ]
 
 
+def _confusion(decisions: DecisionColumns, task_type: type[TaskType]) -> str:
+    if task_type.absent_class is not None:
+        return label_table_html(decisions, task_type.absent_class)
+    return confusion_html(decisions.classes, decisions.expected, decisions.predicted, task_type.decision_unit)
+
+
 def sample_note(predictions: DevPredictions) -> str:
     """Return a sentence that says which examples were scored, if they are a sample; else empty."""
     if predictions.num_scored == predictions.num_dev:
@@ -48,6 +74,14 @@ def sample_note(predictions: DevPredictions) -> str:
         f"The sections below are about a sample: {predictions.num_scored:,} of the {predictions.num_dev:,} "
         "examples of dev, drawn at random."
     )
+
+
+def _one_label_blocks(predictions: DevPredictions, task_type: type[TaskType], *, balanced: bool) -> list[str]:
+    label = predictions.only_label(task_type)
+    if label is None:
+        return []
+    advice = one_label_advice(label, balanced=balanced)
+    return [html_paragraphs(f"{advice[0].upper()}{advice[1:]}.")]
 
 
 def _error_blocks(predictions: DevPredictions, *, is_share: bool) -> list[str]:

@@ -22,7 +22,8 @@ from albertine.report.score_section import (
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card
 from albertine.tasks.metrics.display import format_metrics, shown_metrics
-from albertine.tasks.registry import TASK_TYPES
+from albertine.tasks.registry import TASK_TYPES, task_of_card
+from albertine.tasks.task import Task
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 
 _MAX_LABELS = 12
@@ -45,6 +46,7 @@ def finetuning_page(run: Path, source: str | None = None) -> Page:
     predictions = dev_predictions(run, charted_run, settings)
     columns = comparison_columns(scores, results.baseline if results else None, predictions)
     task_type = TASK_TYPES[card.type_name]
+    balanced = settings is not None and settings.train.class_weights == "balanced"
     sections = [
         score_section(
             columns,
@@ -52,8 +54,12 @@ def finetuning_page(run: Path, source: str | None = None) -> Page:
             predictions.num_dev if predictions else None,
             sample_note(predictions) if predictions else "",
         ),
-        *(dev_sections(predictions, task_type) if predictions else [_missing_predictions(source)]),
-        *_learning_sections(charted_run, card.task),
+        *(
+            dev_sections(predictions, task_type, balanced=balanced)
+            if predictions
+            else [_missing_predictions(source)]
+        ),
+        *_learning_sections(charted_run, task_of_card(card)),
         *([Section("Runs", [_run_table(run, results)])] if results else []),
         Section("Architecture", model_blocks(model.settings, task_type.prediction_description)),
         next_steps(source, card, settings, model),
@@ -86,11 +92,12 @@ def _read_results(run: Path) -> StoredFinetuneResults | None:
 def _best_dev_scores(run: Path, card: TaskCard) -> dict[str, float]:
     """Return the best metrics on dev so far."""
     evaluations = [(line["step"], scores) for line in _read_metrics(run) if (scores := held_out_scores(line))]
-    _, best = min(evaluations, key=lambda one: score_to_minimize(card.task, one[1], one[0]), default=(0, {}))
+    task = task_of_card(card)
+    _, best = min(evaluations, key=lambda one: score_to_minimize(task, one[1], one[0]), default=(0, {}))
     return best
 
 
-def _learning_sections(run: Path, task: str) -> list[Section]:
+def _learning_sections(run: Path, task: Task) -> list[Section]:
     return [Section("Training", [side_by_side(finetuning_charts(run, task))])] if _read_metrics(run) else []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from albertine.atomic import atomic_file
 from albertine.version import __version__
 
+_MIN_LISTED_COLUMNS = 8  # of a table whose rows are lists on a phone
 _MAX_COLUMNS = 4  # of key figures in one row
 # Texts of the user may have some; HTML allows none but tab and line end.
 _CONTROL_CHARACTERS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {0x09, 0x0A})
@@ -95,7 +96,7 @@ def html_table(
     wrap_last_column: bool = False,
     links: Sequence[str] | None = None,
 ) -> str:
-    """Return a table.
+    """Return a table; a phone shows each row of one with many columns as a list.
 
     Args:
         header: headings of the columns.
@@ -103,16 +104,27 @@ def html_table(
         wrap_last_column: whether text in the last column wraps; it never does in the others.
         links: addresses to which the first cells of the rows link.
     """
-    header_html = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    cells = [[escape(cell) for cell in row] for row in rows]
+    header_html = "".join(f"<th>{_cell_html(cell)}</th>" for cell in header)
+    cells = [[_cell_html(cell) for cell in row] for row in rows]
     for row, link in zip(cells, links or (), strict=False):
         row[0] = f'<a href="{escape(link, quote=True)}">{row[0]}</a>'
-    rows_html = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
-    class_attribute = ' class="prose"' if wrap_last_column else ""
+    is_listed = len(header) >= _MIN_LISTED_COLUMNS
+    titles = [f' data-title="{escape(cell, quote=True)}"' if is_listed else "" for cell in header]
+    rows_html = "".join(
+        f"<tr>{''.join(f'<td{title}>{cell}</td>' for title, cell in zip(titles, row, strict=True))}</tr>"
+        for row in cells
+    )
+    classes = [*(["prose"] if wrap_last_column else []), *(["listed"] if is_listed else [])]
+    class_attribute = f' class="{" ".join(classes)}"' if classes else ""
     return (
         f'<div class="wide"><table{class_attribute}><thead><tr>{header_html}</tr></thead>'
         f"<tbody>{rows_html}</tbody></table></div>"
     )
+
+
+def _cell_html(text: str) -> str:
+    """Return the text of a cell, in which the paths of runs may be divided on a narrow screen."""
+    return escape(text).replace("/", "/<wbr/>")
 
 
 def code_block(*lines: str) -> str:

@@ -22,6 +22,7 @@ from albertine.report.nearest_sentences import nearest_sentences, nearest_senten
 from albertine.report.page import Page, Section, code_block, html_paragraphs, html_table, side_by_side
 from albertine.report.weight_drawing import weight_drawing
 from albertine.settings import ModelSettings, build_settings, settings_to_toml
+from albertine.storage.objects import display_path
 from albertine.train.metrics_log import HELD_OUT_PREFIX, MetricsLine, metric_curve, read_metrics
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
@@ -58,7 +59,7 @@ def pretraining_page(run: Path, source: str) -> Page:
         Section("Training", learning_blocks),
         *_held_out_sections(run, pipeline, _matching_corpus(settings, pipeline), pair),
         Section("Settings", [code_block(*settings_lines)]),
-        Section("Next steps", [_next_commands(source)]),
+        Section("Next steps", [_next_commands(source, settings.corpus)]),
     ]
     return Page(run.resolve().name, _summary(settings, metrics), _key_figures(model, metrics), sections)
 
@@ -183,10 +184,10 @@ def _event_table(metrics: Sequence[MetricsLine]) -> str:
     return html_table(("step", "event"), rows, wrap_last_column=True) if rows else ""
 
 
-def _next_commands(source: str) -> str:
-    quoted_run = shlex.quote(source)
+def _next_commands(source: str, corpus: Path | None) -> str:
+    quoted_run, quoted_corpus = shlex.quote(source), shlex.quote(display_path(corpus or Path("CORPUS")))
     return code_block(
-        f'albertine fill-mask {quoted_run} "The old [MASK] was locked."',
+        f"albertine fill-mask {quoted_run} --corpus {quoted_corpus}",  # its text is in the right language
         f"albertine finetune {quoted_run} --task classify --data reviews.csv --label stars --out judge",
         "albertine predict judge --data new.csv --out answers.csv",
     )

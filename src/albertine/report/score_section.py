@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from albertine.display import counted
 from albertine.finetune.baseline import BaselineResult
 from albertine.finetune.dev_predictions import DevPredictions
 from albertine.report.page import Section, html_paragraphs, html_table
@@ -62,7 +63,7 @@ def score_section(columns: Sequence[Column], advice: str | None, num_dev: int | 
     explanation_html = "".join(
         f"<dt>{escape(title)}</dt><dd>{escape(text)}</dd>" for title, text in explanations.items()
     )
-    where = f"On the {num_dev:,} examples of dev, which" if num_dev else "On dev, which"
+    where = f"On the {counted(num_dev, 'example')} of dev, which" if num_dev else "On dev, which"
     blocks = [
         html_paragraphs(
             f"{where} the model did not train on. The best model of the run was chosen by them, so its score "

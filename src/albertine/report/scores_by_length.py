@@ -71,7 +71,9 @@ def truncation_html(truncated_tokens: Sequence[int], scores: Sequence[float], *,
             for chosen in (is_truncated, ~is_truncated)
         )
         text += f" Their mean score is {truncated}, that of the others {others}."
-    return html_paragraphs(f"{text} --sequence.max-length raises the limit, up to the model's maximum.")
+    return html_paragraphs(
+        f"{text} --sequence.max-length raises the limit, if the model's own maximum is higher."
+    )
 
 
 def _score_text(score: float, *, is_share: bool) -> str:

@@ -172,7 +172,7 @@ class CardWorkspace:
 
         def score(labels: Iterable[str]) -> float:
             predicted_ids = np.array([ids[label] for label in labels])
-            return compute_metric(TASK_RECIPES[task].metric, true_ids, predicted_ids, len(ids))
+            return compute_metric(TASK_RECIPES[task].metric, true_ids, predicted_ids)
 
         return BaselineScores(
             tf_idf=score(prediction["label"] for prediction in predictions),

@@ -12,6 +12,8 @@ from albertine.errors import InputError
 from albertine.input_files import check_regular_file
 from albertine.settings.schema import Settings, is_table, type_description, typed_fields
 from albertine.settings.sources import SettingsSource
+from albertine.storage.objects import display_path, read_object
+from albertine.storage.urls import storage_url
 
 _MAX_BYTES = 100_000
 _MAX_DOTS = 200  # in a line; a key with many parts takes the parser very long
@@ -21,21 +23,27 @@ def read_settings_file(path: Path, *, accept_pipe: bool = False) -> SettingsSour
     """Return the settings in a TOML file; raise `InputError` if it cannot be read.
 
     Args:
-        path: the file.
+        path: the file, here or on object storage.
         accept_pipe: whether it may be a pipe, which the user has named; opening a pipe may wait forever.
     """
+    name = display_path(path)
     try:
-        if not accept_pipe:
-            check_regular_file(path)
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+        if (url := storage_url(path)) is not None:
+            content = read_object(url, _MAX_BYTES)
+            if content is None:
+                raise InputError(f"{url}: no such file; give --config a TOML file")
+        else:
+            if not accept_pipe:
+                check_regular_file(path)
+            with path.open("rb") as file:
+                content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
-            raise InputError(f"{path}: larger than {_MAX_BYTES:,} bytes; give --config a file of settings")
-        return settings_from_toml(content.decode(), str(path))
+            raise InputError(f"{name}: larger than {_MAX_BYTES:,} bytes; give --config a file of settings")
+        return settings_from_toml(content.decode(), name)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}; give --config a TOML file") from None
+        raise InputError(f"{name}: cannot be read: {error.strerror}; give --config a TOML file") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+        raise InputError(f"{name}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
 
 
 def settings_from_toml(text: str, file_name: str) -> SettingsSource:

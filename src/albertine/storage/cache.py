@@ -62,6 +62,9 @@ class _RemoteFile:
     stamp: int
 
 
+_url_of_copy: dict[str, str] = {}
+
+
 def cache_folder() -> Path:
     """Return the folder for all that is cached."""
     named = os.environ.get("ALBERTINE_CACHE")
@@ -187,7 +190,15 @@ def _download(url: str, key: str, files: dict[str, _RemoteFile]) -> Path:
                 for name, file in missing.items():
                     _download_file(folder / name, file, advance)
         _mark_in_use(folders / f"{key}.use")
+    _url_of_copy[str(folder)] = url
     return folder
+
+
+def with_urls(message: str) -> str:
+    """Return a message that names the URLs of folders, in place of the copies that this process has read."""
+    for copy, url in _url_of_copy.items():
+        message = message.replace(copy, url)
+    return message
 
 
 def _is_intact(path: Path, file: _RemoteFile, *, compare_checksum: bool) -> bool:

@@ -8,6 +8,7 @@ error, because the rest may hold keys.
 import io
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from albertine.errors import AlbertineError, InputError
 from albertine.storage.urls import credentials_advice, join_url, storage_url
 
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 10, 60, 4
+_METADATA_SECONDS = 3.0
 _READ_ATTEMPTS = 4  # of an object that is replaced while it is read
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -276,7 +278,12 @@ def _resolve(url: str) -> tuple[Any, str]:
     bucket = path.partition("/")[0]
     if scheme == "s3":
         return _s3(bucket, *(_environment(names) for names in (_ENDPOINT_VARIABLES, _REGION_VARIABLES))), path
-    return (_gs(_environment(_EMULATOR_VARIABLES)) if scheme == "gs" else _hf()), path
+    if scheme != "gs":
+        return _hf(), path
+    emulator = _environment(_EMULATOR_VARIABLES)
+    if not emulator and not _has_google_credentials():
+        raise InputError(f"gs://{bucket}: no credentials; they belong {credentials_advice(url)}")
+    return _gs(emulator), path
 
 
 def _environment(names: tuple[str, ...]) -> str:
@@ -321,6 +328,25 @@ def _gs(emulator: str) -> Any:
         endpoint_override=host.rstrip("/"),
         retry_time_limit=limit,
     )
+
+
+def _has_google_credentials() -> bool:
+    """Return whether there are credentials, valid or not: without any, the library tries for 100 seconds."""
+    if os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
+        return True
+    folder = os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud"
+    return Path(folder, "application_default_credentials.json").exists() or _is_google_machine()
+
+
+@lru_cache(maxsize=1)
+def _is_google_machine() -> bool:
+    """Return whether the server answers that has the role of a machine of Google Cloud."""
+    host = os.environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
+    try:
+        socket.create_connection((host, 80), _METADATA_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=1)

@@ -28,11 +28,11 @@ _BOUNDS = {
     "dev_examples": (0, 1_000_000),
     "finetune_steps": (0, 1_000_000),
 }
-# Of the stories a tenth is held out, and next-sentence prediction needs two documents.
+# A tenth of the stories is held out, and next-sentence prediction needs two documents.
 _WORLD_MINIMUMS = {"stories": 20, "dev_examples": 1}
 _TASK_MINIMUMS = {"examples": 2, "finetune_steps": 1}  # STS-B needs two different numbers
-_REAL_TASK_MINIMUMS = {"examples": 20, "dev_examples": 2}  # a tenth is for choices
-# Set by the study itself, or no part of the hash of a run.
+_REAL_TASK_MINIMUMS = {"examples": 20, "dev_examples": 2}  # a tenth selects rates and ensembles
+# Settings that a claim cannot change: the study sets them, or they do not affect the hash of a run.
 _OWN_SETTINGS = {
     "corpus", "init_from", "device", "workers", "objective.seed", "train.seed", "train.evaluate_every",
     "train.keep_checkpoints",
@@ -55,8 +55,9 @@ class Protocol:
         dev_examples: examples of each task for evaluation.
         finetune_steps: steps of fine-tuning.
         pretrain: settings of `albertine pretrain`.
-        arms: settings of single arms in addition, by arm.
-        deviations: typical standard deviation of a difference over seeds, by measure, in the unit of pages.
+        arms: additional settings of single arms, by arm.
+        deviations: typical standard deviation of a difference over seeds, by measure, in the unit of
+            the pages of claims, such as percentage points.
     """
 
     purpose: str
@@ -141,13 +142,16 @@ def _check_tasks(claim: Claim, protocol: Protocol) -> None:
         if task not in STUDY_TASKS:
             raise InputError(f"{claim.label}: tasks: {task}: known: {', '.join(STUDY_TASKS)}")
         if protocol.text == "own" and task not in TASKS_WITH_SOURCES:
-            raise InputError(f"{claim.label}: tasks: {task}: only of the little world, at other scales")
+            raise InputError(
+                f"{claim.label}: tasks: {task}: exists only in the little world; remove it, or use a scale "
+                "with it"
+            )
     known = {*protocol.tasks, *(["average"] if protocol.tasks else [])}
     for expectation in claim.expectations:
         if find_measure(expectation.measure).source == "tasks" and expectation.measure not in known:
             raise InputError(
-                f"{claim.label}: expects something of {expectation.measure}, which its tasks at this scale "
-                "do not give; give another --scale, or change tasks"
+                f"{claim.label}: an expectation is about {expectation.measure}, which is not one of the "
+                "tasks at this scale; give another --scale, or change tasks"
             )
 
 
@@ -192,7 +196,7 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
                 "a constant cost; remove it, or equal_time"
             )
     for arm, plan in claim.finetuning.items():
-        with _naming(claim.name):
+        with _naming(claim.label):
             plan.check(protocol.tasks, f"finetuning.{arm}")
     for arm, start in claim.starts.items():
         with _naming(f"{claim.label}, arm {arm}, which starts from {start}"):

@@ -16,6 +16,9 @@ from albertine.settings.schema import SettingError
 from albertine.tasks.settings import DataSettings, SequenceSettings
 
 CARD_FORMAT = 2
+# More labels suggest that the column is the wrong one, if there are few examples of each, or that it holds
+# quantities, if all are numbers.
+USUAL_LABELS = 20
 _ADVICE = "copy or download it again"
 COLUMN_SETTINGS = (
     *("text", "text_pair", "label", "label_separator", "question", "context", "answers", "options", "id"),
@@ -31,6 +34,7 @@ class TaskCard:
         type_name: name of its task type.
         labels: labels by id, if the task type has labels.
         metric_names: metrics to compute, for classification and regression.
+        metric: metric by which models are compared; None for that of the task.
         num_options: number of options of each question, for multiple choice.
         allows_no_answer: whether questions may have no answer.
         no_answer_threshold: no-answer score above which the predicted answer is empty.
@@ -48,6 +52,7 @@ class TaskCard:
     type_name: str
     labels: tuple[str, ...] = ()
     metric_names: tuple[str, ...] = ()
+    metric: str | None = None
     num_options: int = 4
     allows_no_answer: bool = False
     no_answer_threshold: float = 0.0
@@ -95,6 +100,11 @@ def parse_card(file: Path) -> TaskCard:
     except SettingError as error:
         raise InputError(f"{file}: columns: {error}; {_ADVICE}") from None
     return replace(card, sequence=build_settings(SequenceSettings, SettingsSource(sequence, str(file))))
+
+
+def has_too_many_labels(num_labels: int, num_examples: int) -> bool:
+    """Return whether there are too many labels for a column of labels, which is then a text or a number."""
+    return num_labels > max(USUAL_LABELS, num_examples / 2)
 
 
 def sorted_labels(labels: Iterable[Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from albertine.errors import InputError, did_you_mean
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.card import TaskCard, parse_card
-from albertine.tasks.metrics.scores import METRIC_NAMES
+from albertine.tasks.metrics.scores import METRIC_NAMES, label_f1
 from albertine.tasks.registry import TASK_TYPES, TASKS, task_type_of_head
 from albertine.tasks.task import Task
 
@@ -84,7 +84,8 @@ def _contradiction(card: TaskCard, model: ModelSettings, head: HeadSettings) -> 
     if not 0 <= card.label_threshold <= 1:
         return f"label_threshold = {card.label_threshold:g}: must be a probability"
     if task_type.metric_names:
-        unknown = next((name for name in card.metric_names if name not in METRIC_NAMES), None)
+        known = {*METRIC_NAMES, *map(label_f1, card.labels)}
+        unknown = next((name for name in card.metric_names if name not in known), None)
         if unknown is not None:
             return f"unknown metric {display_text(unknown)}; known: {', '.join(METRIC_NAMES)}"
     return None
@@ -130,10 +131,14 @@ def card_for_task(card: TaskCard, task: Task, source: str) -> TaskCard:
                 f"{source}: its labels are {model_labels}; those of {task.name} are {task_labels}"
             )
         card = replace(card, labels=task.labels)  # unnamed labels are assumed to be in the order of the task
-    metric_names = task.metric_names if task.is_official or not card.metric_names else card.metric_names
+    if card.metric_names and (task.name == card.task or not task.is_official):
+        metric_names, metric = card.metric_names, card.metric
+    else:
+        metric_names, metric = task.metric_names, None
     return replace(
         card,
         task=task.name,
         metric_names=metric_names,
+        metric=metric,
         allows_no_answer=card.allows_no_answer or task.allows_no_answer,
     )

@@ -103,6 +103,11 @@ def find_task(name: str | None) -> Task:
     return TASKS[task_name]
 
 
+def task_of_card(card: TaskCard) -> Task:
+    """Return the task of a model, with the metric by which its card compares models."""
+    return find_task(card.task).compared_by(card.metric)
+
+
 def primary_metric(task: str, metrics: Mapping[str, float]) -> float:
     """Return the number by which models for a task are compared; see `Task.primary_metric`."""
     return find_task(task).primary_metric(metrics)

@@ -1,7 +1,7 @@
 """A task: its type, its data, its labels and its metrics."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -81,6 +81,10 @@ class Task:
     def is_official(self) -> bool:
         """Whether it is a published task, with an official layout."""
         return self.reader is not None
+
+    def compared_by(self, metric: str | None) -> "Task":
+        """Return this task with a metric by which models are compared; None for that of the task."""
+        return self if metric is None else replace(self, primary_metrics=(metric,))
 
     def has_dev_split(self, data: str) -> bool:
         """Return whether data is a folder in the official layout, which includes dev."""

@@ -33,6 +33,7 @@ R = TypeVar("R", bound=ReadingSettings)
 _MIN_CONFIDENCE = 0.8  # of a passage; made-up words reach 0.7, an English sentence of 30 letters 0.96
 _MIN_LETTERS = 10  # in a passage
 _MIN_SHARE = 0.2  # of the passages, for a language of a mixed text to count
+_MOST = 0.5  # of the passages; with less, rare languages are mentioned
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ class DetectedLanguage:
         mixed = "".join(f", {language_name(code)} {self.shares[code]:.0%}" for code in others)
         if not self.shares:
             return "unknown (no text to sample)"
+        rare = self.shares.keys() - {*self.significant, UNKNOWN}
+        if rare and self.shares[self.code] < _MOST:
+            mixed += f", and {counted(len(rare), 'other language')}"
         share = f"{int(100 * self.shares[self.code])}% of {counted(self.passages, 'passage')}"
         return f"{language_name(self.code)} ({share} sampled{mixed})"
 

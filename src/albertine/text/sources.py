@@ -132,6 +132,8 @@ def _refuse_tables(sources: Iterable[Source]) -> None:
 
 def _find_files(argument: str) -> Iterator[Path]:
     path = Path(argument)
+    if (path / "config.json").is_file() and (path / "model.safetensors").is_file():
+        raise InputError(f"{argument}: a model, which holds no text; name text or a table")
     if path.is_dir():
         files = [
             file

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -20,6 +21,7 @@ from albertine import progress
 from albertine.atomic import atomic_file, atomic_folder, remove_path
 from albertine.errors import InputError, RunStopped, WorkError
 from albertine.file_lock import file_lock
+from albertine.interruptions import join_or_leave
 from albertine.storage.cache import download_files, waiting_lock, work_folder
 from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
 from albertine.storage.upload import refuse_existing_url, upload_files
@@ -208,7 +210,22 @@ class _Mirror:
     def finish(self, attempts: int = _LAST_ATTEMPTS) -> str | None:
         """Upload the final state; return what is wrong if that fails."""
         self._stopping.set()
-        self._thread.join()
+        join_or_leave(self._thread)
+        result: Future[str | None] = Future()
+
+        def upload() -> None:
+            try:
+                result.set_result(self._upload_finally(attempts))
+            except BaseException as error:  # raised again by result()
+                result.set_exception(error)
+
+        # A signal does not end a call of the storage library, but it ends the wait for a thread.
+        final = threading.Thread(target=upload, daemon=True)
+        final.start()
+        join_or_leave(final)
+        return result.result()
+
+    def _upload_finally(self, attempts: int) -> str | None:
         problem = None
         for attempt in range(attempts):
             if attempt:
@@ -263,20 +280,23 @@ class _Mirror:
         """Upload the files of the run; start again if an old checkpoint is removed meanwhile."""
         attempts = _LAST_ATTEMPTS
         while True:
+            state, files = self._listed_files()
             try:
-                files = self._listed_files()
                 return upload_files(files, self._url, former, writer=self._writer, leftover=self._leftover)
             except FileNotFoundError:
+                if self._checkpoint_state() != state:  # a short run may remove them faster than they upload
+                    self._stopping.wait(_POLL_SECONDS)
+                    continue
                 attempts -= 1
                 if not attempts:
                     raise
 
-    def _listed_files(self) -> dict[str, Path]:
-        """Return the files of the run, listed while no checkpoint was written or removed.
+    def _listed_files(self) -> tuple[list[tuple[str, int]], dict[str, Path]]:
+        """Return the checkpoints and the files of the run, listed while no checkpoint was written or removed.
 
         Otherwise the list could have a part of an old checkpoint, and not yet the new one.
         """
         while True:
             state, files = self._checkpoint_state(), self._files()
             if self._checkpoint_state() == state:
-                return files
+                return state, files

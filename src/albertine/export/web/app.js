@@ -286,7 +286,8 @@ function showChart() {
   const width = Math.floor($("chart").clientWidth);
   if (!width || page.blocks.length < 2) return;
   const shares = steps.map((prediction) => new Map(TASKS[page.task].shares(prediction, details)));
-  let lines = lineNames().map((name) => ({ name, values: shares.map((ofStep) => ofStep.get(name) ?? 0) }));
+  // An answer that is not among the best ones of a step has no share there.
+  let lines = lineNames().map((name) => ({ name, values: shares.map((ofStep, step) => ofStep.get(name) ?? steps[step].shareOf?.(name)) }));
   let limits = [0, 1], format = (share) => `${Math.round(100 * share)}%`;
   if (page.task === "fill-mask") { // the best of thousands of tokens may have a small share
     const largest = Math.max(...lines.flatMap(({ values }) => values));

@@ -9,7 +9,7 @@ function draw(tag, attributes, ...children) {
   return node;
 }
 
-// `lines` has a list of values for each name, by step; `limits` the smallest and the largest value of the axis.
+// `lines` has a list of values for each name, by step, undefined where there is none; `limits` the smallest and the largest value of the axis.
 export function depthChart({ lines, steps, trained, shown, limits, format, width, onSelect }) {
   const height = Math.round(Math.min(260, Math.max(170, width * 0.42)));
   const left = 44, right = 12, top = 22, bottom = 30;
@@ -34,8 +34,9 @@ export function depthChart({ lines, steps, trained, shown, limits, format, width
   }
   svg.append(draw("line", { x1: x(shown), x2: x(shown), y1: top - 4, y2: height - bottom + 4, class: "shown" }));
   lines.forEach(({ values }, index) => {
-    const points = values.flatMap((value, step) => (value === undefined ? [] : [`${x(step + 1)},${y(value)}`]));
-    svg.append(draw("polyline", { points: points.join(" "), class: `line c${index}` }));
+    // A new part after a step without a value.
+    const points = values.flatMap((value, step) => (value === undefined ? [] : [`${values[step - 1] === undefined ? "M" : "L"}${x(step + 1)} ${y(value)}l0 0`]));
+    svg.append(draw("path", { d: points.join(""), class: `line c${index}` }));
     if (values[shown - 1] !== undefined) svg.append(draw("circle", { cx: x(shown), cy: y(values[shown - 1]), r: 4.5, class: `dot c${index}` }));
   });
   svg.addEventListener("click", (event) => {
@@ -47,6 +48,7 @@ export function depthChart({ lines, steps, trained, shown, limits, format, width
 }
 
 function description(lines, trained, format) {
-  const parts = lines.map(({ name, values }) => `${name} ${format(values[0] ?? 0)} after one step, ${format(values[trained - 1] ?? 0)} after ${trained}`);
+  const at = (value) => (value === undefined ? "not among the best" : format(value));
+  const parts = lines.map(({ name, values }) => `${name} ${at(values[0])} after one step, ${at(values[trained - 1])} after ${trained}`);
   return `Probabilities over depth: ${parts.join("; ")}`;
 }

@@ -3,6 +3,8 @@
 // encode(inputs, page, tokenizer)         { sequences, details }
 // predict(outputs, details, page)         the prediction, with the names that `albertine predict` has
 // shares(prediction, details)             [[name, share between 0 and 1], ...] for the bars and the chart
+//
+// A prediction of tokens also has shareOf(name), since the shares have only its best ones.
 
 export const TASKS = {
   classify: {
@@ -50,15 +52,8 @@ export const TASKS = {
   },
   "fill-mask": {
     encode: encodeMasks,
-    predict: (outputs, { masks }, page, tokenizer) => ({
-      masks: masks.map((_, index) => {
-        const size = outputs[0].mlm_logits.length / masks.length;
-        // Some checkpoints round the vocabulary up.
-        const probabilities = softmax(outputs[0].mlm_logits.subarray(index * size, index * size + page.vocabulary));
-        return largest(probabilities, 8).map((id) => ({ token: tokenizer.model.vocab[id], text: tokenizer.show(id), score: probabilities[id] }));
-      }),
-    }),
-    shares: ({ masks }) => unique(masks[0].map(({ text, score }) => [text, score])),
+    predict: predictTokens,
+    shares: ({ masks, shareOf }) => [...new Set(masks[0].map(({ text }) => text))].map((name) => [name, shareOf(name)]),
   },
   order: {
     encode: encodeOrder,
@@ -139,6 +134,17 @@ function encodeMasks({ text }, page, tokenizer) {
   if (!masks.length) throw new InputProblem(`Write ${page.mask} where a word is missing.`);
   refuseLong(one, page);
   return { sequences: [{ ...one, rows: masks }], details: { masks, lost: 0 } };
+}
+
+function predictTokens(outputs, { masks }, page, tokenizer) {
+  const logits = outputs[0].mlm_logits, size = logits.length / masks.length;
+  // Some checkpoints round the vocabulary up.
+  const ofMasks = masks.map((_, index) => softmax(logits.subarray(index * size, index * size + page.vocabulary)));
+  return {
+    masks: ofMasks.map((probabilities) =>
+      largest(probabilities, 8).map((id) => ({ token: tokenizer.model.vocab[id], text: tokenizer.show(id), score: probabilities[id] }))),
+    shareOf: (name) => tokenizer.idsShownAs(name).reduce((sum, id) => sum + (ofMasks[0][id] ?? 0), 0),
+  };
 }
 
 function encodeOrder({ first, second }, page, tokenizer) {

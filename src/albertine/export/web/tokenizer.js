@@ -219,6 +219,11 @@ export class Tokenizer {
     return token.startsWith(WORD_START) ? token.slice(1) : token;
   }
 
+  // The tokens that people read as a text: one at the beginning of a word, and one inside of it.
+  idsShownAs(text) {
+    return [text, WORD_START + text].map((token) => this.model.tokens_to_ids.get(token)).filter((id) => id !== undefined && this.show(id) === text);
+  }
+
   // Whether a token begins a word.
   startsWord(id) {
     const token = this.model.vocab[id] ?? "";

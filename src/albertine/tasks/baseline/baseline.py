@@ -25,24 +25,28 @@ _MAX_LOGITS = 1 << 23  # of the training examples
 _MAX_WEIGHTS = 1 << 21  # of all labels together
 
 
-def predict_labels(train: Sequence[TextExample], examples: Sequence[TextExample]) -> list[str]:
+def predict_labels(
+    train: Sequence[TextExample], examples: Sequence[TextExample], *, balanced: bool = False
+) -> list[str]:
     """Return the label of each example that a logistic regression predicts.
 
     Args:
         train: the labeled examples to which it is fitted, at least one.
         examples: the examples to predict.
+        balanced: weigh rare labels in the loss as much as frequent ones.
     """
     train = _bounded_sample(train, _MAX_LOGITS // len({example.label for example in train}))
     names, labels = np.unique([str(example.label) for example in train], return_inverse=True)
     if len(names) == 1:
         return [str(names[0])] * len(examples)
     features = TextFeatures(train, _MAX_WEIGHTS // len(names))
-    weights = fit_logistic_regression(features.rows(train), labels, len(names), _LOGISTIC_PENALTY)
+    rows = features.rows(train)
+    weights = fit_logistic_regression(rows, labels, len(names), _LOGISTIC_PENALTY, balanced=balanced)
     return [str(names[label]) for label in _scores(features, examples, weights).argmax(axis=1)]
 
 
 def predict_label_probabilities(
-    train: Sequence[MultiLabelExample], examples: Sequence[MultiLabelExample]
+    train: Sequence[MultiLabelExample], examples: Sequence[MultiLabelExample], *, balanced: bool = False
 ) -> tuple[list[str], Floats]:
     """Return the labels of train, and the probability of each label for each example, [examples, labels].
 
@@ -51,6 +55,7 @@ def predict_label_probabilities(
     Args:
         train: the labeled examples to which they are fitted, at least one.
         examples: the examples to predict.
+        balanced: weigh the examples with a label in its loss as much as those without.
     """
     labels = sorted({label for example in train for label in example.labels or ()})
     if not labels:
@@ -64,7 +69,8 @@ def predict_label_probabilities(
         if has_label.min() == has_label.max():  # nothing to fit: the last weight, the bias, decides
             weights.append(np.append(np.zeros(rows.width - 1), 1.0 if has_label[0] else -1.0))
         else:
-            weights.append(fit_logistic_regression(rows, has_label, 2, _LOGISTIC_PENALTY)[1])
+            fitted = fit_logistic_regression(rows, has_label, 2, _LOGISTIC_PENALTY, balanced=balanced)
+            weights.append(fitted[1])
     scores = _scores(features, examples, np.stack(weights))
     return labels, 1 / (1 + np.exp(-np.clip(scores, -500, 500)))
 

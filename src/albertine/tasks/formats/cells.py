@@ -48,7 +48,8 @@ def parse_label(value: Any) -> str:
     if is_empty_cell(value):
         raise RowError("has no label")
     if isinstance(value, dict | list):
-        raise RowError(f"its label is {describe_value(value)}, expected text or a number")
+        advice = "; --task multi-label takes lists" if isinstance(value, list) else ""
+        raise RowError(f"its label is {describe_value(value)}, expected text or a number{advice}")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return checked_text(str(value).strip())
@@ -120,8 +121,11 @@ def parse_answers(value: Any, context: str) -> Iterator[AnswerText]:
             continue
         start = answer.get("answer_start") if isinstance(answer, dict) else context.find(text)
         if type(start) is not int or start < 0 or context[start : start + len(text)] != text:
-            shown = display_text(str(start)) if type(start) is int else describe_value(start)
-            raise RowError(f"its answer is not in the passage, at {shown}: {display_text(text)}")
+            place = ""
+            if isinstance(answer, dict):
+                shown = display_text(str(start)) if type(start) is int else describe_value(start)
+                place = f", at {shown}"
+            raise RowError(f"its answer is not in the passage{place}: {display_text(text)}")
         yield AnswerText(text, start)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from albertine import progress
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.text.unicode_check import is_valid_unicode
@@ -22,7 +23,7 @@ class KeepRequest:
 
     Attributes:
         columns: names with commas between them, or "all".
-        reserved: names of the values of a prediction, which no kept column may have.
+        reserved: names of the values of a prediction; a kept column of such a name gets another.
         id_column: column of the ids. If it is "id", it may be kept: it is the id of the output.
     """
 
@@ -30,10 +31,16 @@ class KeepRequest:
     reserved: Collection[str]
     id_column: str
 
-    def clash(self, columns: Iterable[str]) -> str | None:
-        """Return the first column that has the name of a value of a prediction; None if there is none."""
-        free = {"id"} if self.id_column == "id" else set()
-        return next((column for column in columns if column in self.reserved and column not in free), None)
+    def output_name(self, column: str) -> str:
+        """Return the name of a kept column in the output, "data_label" for "label"."""
+        is_free = column not in self.reserved or (column == "id" and self.id_column == "id")
+        return column if is_free else f"data_{column}"
+
+    def clash(self, columns: Collection[str]) -> str | None:
+        """Return the first column whose name in the output is that of another one; None if there is none."""
+        renamed = ((column, self.output_name(column)) for column in columns)
+        taken = {*columns, *self.reserved}
+        return next((column for column, name in renamed if name != column and name in taken), None)
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ def select_columns(
         available: the columns of the table.
         required: names that the user gave for the columns that the reader needs.
         joinable: those of them that may name several columns, as in "title,body".
-        keep: the columns to keep, of which a clash with a prediction is an error.
+        keep: the columns to keep.
     """
     joined = {}
     columns: list[str] = []
@@ -83,7 +90,7 @@ def select_columns(
     kept: tuple[str, ...] | None = ()
     if keep is not None:
         kept = None if keep.columns == ALL_COLUMNS else tuple(split_columns(keep.columns, available))
-        _check_kept(source, available if kept is None else kept, keep)
+        _check_kept(source, available if kept is None else kept, available, keep)
     return ColumnSelection(tuple(columns), joined, kept, keep)
 
 
@@ -110,16 +117,18 @@ def split_columns(names: str, available: Collection[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _check_kept(source: str, columns: Sequence[str], keep: KeepRequest) -> None:
-    clash = keep.clash(columns)
-    if clash is None:
-        return
-    others = [column for column in columns if keep.clash([column]) is None]
-    advice = f"or name others, as in --keep {display_text(','.join(others))}" if others else "or keep others"
-    raise InputError(
-        f"{source}: --keep: column {display_text(clash)} has the name of a value of the predictions; "
-        f"rename it, {advice}"
-    )
+def _check_kept(source: str, columns: Sequence[str], available: Collection[str], keep: KeepRequest) -> None:
+    if (clash := keep.clash(columns)) is not None:
+        raise InputError(
+            f"{source}: --keep: column {display_text(clash)} has the name of a value of the predictions, and "
+            f"there is a column {display_text(keep.output_name(clash))}; rename one, or name others"
+        )
+    for column in columns:
+        if column in available and (name := keep.output_name(column)) != column:
+            progress.print_message(
+                f"{source}: column {display_text(column)} is kept as {display_text(name)}, beside the "
+                f"predicted {display_text(column)}"
+            )
 
 
 def kept_value(value: Any) -> Any:

@@ -1,6 +1,11 @@
-"""Reads the rows of CSV and TSV files, with or without a line of column names."""
+"""Reads the rows of CSV and TSV files, with or without a line of column names.
+
+In languages with decimal commas, spreadsheets separate the cells of CSV files by semicolons. A file is taken
+as such if its header has semicolons and no comma; without a header never, because texts have semicolons.
+"""
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
@@ -16,10 +21,16 @@ from albertine.text.documents import ReadErrors
 from albertine.text.sources import bounded_lines
 from albertine.text.unicode_check import is_valid_unicode
 
-_ROWS_TO_COMPARE = 20  # with a header that may be data
-_BYTES_TO_COMPARE = 1 << 20
+# How much is compared with the first line, to detect a missing or an unexpected header.
+_MAX_COMPARED_ROWS = 20
+_MAX_COMPARED_CHARACTERS = 1 << 20
 
-# Receives the names of all columns and, of a file with a header, the cells of its first rows.
+_QUOTED = re.compile(r'"[^"]*"')
+
+# The number of a line, and the cells of the row that begins there; None if the row is too long.
+Cells: TypeAlias = tuple[int, list[str] | None]
+
+# Receives the names of all columns, and the cells of the first rows.
 ColumnCheck: TypeAlias = Callable[[list[str], Sequence[list[str]]], None]
 
 
@@ -42,28 +53,35 @@ def rows_from_text(
         tabs: whether cells are separated by tabs, without quoting.
         header: names of the columns, if the file does not have them.
         is_numbered: whether the columns are numbered from 1, because the file does not name them.
-        check_columns: called with the column names and the first rows, also if there are none.
+        check_columns: called with the column names of the file and its first rows, which may be none; not
+            called for an empty file, or with `header`.
     """
     csv.field_size_limit(MAX_ROW_BYTES)
     name = display_path(file)
-    rows: Iterator[tuple[int, list[str] | None]] = _tsv_cells(stream) if tabs else _csv_cells(name, stream)
+    has_header = header is None and not is_numbered
+    rows: Iterator[Cells] = _tsv_cells(stream) if tabs else _csv_cells(name, stream, has_header=has_header)
     if header is None:
         first = next(rows, None)
         if first is None:
             return
         location = f"{name}, line {first[0]}"
         header = _column_numbers(first[1], location) if is_numbered else _header(first[1], location)
-        first_rows = _first_rows(rows)
-        rows = chain([first] if is_numbered else [], first_rows, rows)
+        first_rows = ([first] if is_numbered else []) + _first_rows(rows)
         if check_columns is not None:
-            comparable = [] if is_numbered else [values for _, values in first_rows if values is not None]
-            check_columns(header, comparable)
+            check_columns(header, [values for _, values in first_rows if values is not None])
+        rows = chain(first_rows, rows)
+    yield from _valid_rows(rows, name, header, errors, "first line" if is_numbered else "header")
+
+
+def _valid_rows(
+    rows: Iterator[Cells], name: str, header: list[str], errors: ReadErrors, expected: str
+) -> Iterator[TableRow]:
+    """Yield the rows that have as many cells as `expected`, the header or the first line."""
     for row_number, (line, values) in enumerate(rows):
         location = f"{name}, line {line}"
         if values is None:
             errors.handle(location, ROW_TOO_LONG)
         elif len(values) != len(header):
-            expected = "first line" if is_numbered else "header"
             errors.handle(location, f"{counted(len(values), 'cell')}, where the {expected} has {len(header)}")
         elif any(not is_valid_unicode(value) for value in values):
             errors.handle(location, NOT_UTF_8)
@@ -78,19 +96,20 @@ def _column_numbers(values: list[str] | None, location: str) -> list[str]:
     return [str(number) for number in range(1, len(values) + 1)]
 
 
-def _first_rows(rows: Iterator[tuple[int, list[str] | None]]) -> list[tuple[int, list[str] | None]]:
+def _first_rows(rows: Iterator[Cells]) -> list[Cells]:
     """Take the first rows of a file, in bounded memory."""
     taken = []
     size = 0
-    for line, values in islice(rows, _ROWS_TO_COMPARE):
+    for line, values in islice(rows, _MAX_COMPARED_ROWS):
         taken.append((line, values))
         size += sum(map(len, values or ()))
-        if size > _BYTES_TO_COMPARE:
+        if size > _MAX_COMPARED_CHARACTERS:
             break
     return taken
 
 
 def _header(values: list[str] | None, location: str) -> list[str]:
+    """Return the names of the columns; raise `InputError` if they cannot be used."""
     if values is None:
         raise InputError(f"{location}: {ROW_TOO_LONG}, where a line of column names is expected")
     if any("\0" in value for value in values):
@@ -102,7 +121,7 @@ def _header(values: list[str] | None, location: str) -> list[str]:
     duplicate = next((column for column, times in Counter(header).items() if times > 1), None)
     if duplicate is not None:
         raise InputError(
-            f"{location}: column {display_text(duplicate)} occurs twice; rename one of them, "
+            f"{location}: column {display_text(duplicate)} is repeated; rename one of them, "
             "or use --no-header if the file does not name its columns"
         )
     return header
@@ -119,8 +138,8 @@ def _text_lines(stream: BinaryIO) -> Iterator[str | None]:
         encoding = "utf-8"
 
 
-def _tsv_cells(stream: BinaryIO) -> Iterator[tuple[int, list[str] | None]]:
-    """Yield the line number and the cells of each row; None for the cells of a row that is too long."""
+def _tsv_cells(stream: BinaryIO) -> Iterator[Cells]:
+    """Yield the line number and the cells of each row."""
     for number, line in enumerate(_text_lines(stream), start=1):
         if line is None:
             yield number, None
@@ -128,13 +147,25 @@ def _tsv_cells(stream: BinaryIO) -> Iterator[tuple[int, list[str] | None]]:
             yield number, stripped.split("\t")
 
 
-def _csv_cells(name: str, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
+def _up_to_header(lines: Iterator[str | None]) -> Iterator[str | None]:
+    """Yield the empty lines at the start of a file, and the first that is not empty."""
+    for line in lines:
+        yield line
+        if line is None or line.strip():
+            return
+
+
+def _csv_cells(name: str, stream: BinaryIO, *, has_header: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line number and the cells of each row; a quoted cell may have several lines."""
     row_size = 0
 
+    lines = _text_lines(stream)
+    first_lines = list(islice(_up_to_header(lines), _MAX_COMPARED_ROWS)) if has_header else []
+    header = _QUOTED.sub("", (first_lines[-1] if first_lines else None) or "")
+
     def row_lines() -> Iterator[str]:
         nonlocal row_size
-        for line in _text_lines(stream):
+        for line in chain(first_lines, lines):
             row_size += MAX_ROW_BYTES + 1 if line is None else len(line)
             if line is None or row_size > MAX_ROW_BYTES:
                 raise InputError(
@@ -143,7 +174,8 @@ def _csv_cells(name: str, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
             yield line
 
     first_line = 1
-    reader = csv.reader(row_lines(), strict=True)
+    uses_semicolons = ";" in header and "," not in header
+    reader = csv.reader(row_lines(), strict=True, delimiter=";" if uses_semicolons else ",")
     while True:
         first_line, row_size = reader.line_num + 1, 0
         try:

@@ -1,7 +1,14 @@
-"""Recognizes a first line that is a row of data and not the names of the columns."""
+"""Detects a header that is a row of data, and a first row that is a header."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
+
+_COMMON_NAMES = {
+    "text", "label", "labels", "sentence", "sentence1", "sentence2", "question", "context", "answer",
+    "answers", "premise", "hypothesis", "review", "title", "body", "tokens", "tags", "id", "idx",
+    "index", "class", "category", "target",
+}  # fmt: skip
 
 
 def looks_like_data(
@@ -10,7 +17,7 @@ def looks_like_data(
     """Return whether a header looks like a row of data, compared with the rows below it.
 
     It does if a name is a number in a column of numbers, or the name of the column of labels is the label
-    of a row below. Numbers that count up are names, such as years, or the numbers of columns.
+    of a row below. Consecutive numbers are names: years, or the numbers of columns.
 
     Args:
         header: names of the columns.
@@ -30,13 +37,29 @@ def looks_like_data(
     return any(all(is_number(row[index]) for row in rows) for index in numeric)
 
 
+def looks_like_names(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row of a file looks like the names of its columns.
+
+    It does if all its cells are common names, or if a column has a text in the first row and a number in all
+    others, of which there must be two.
+    """
+    if not rows:
+        return False
+    first, rest = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if all(cell.strip().lower() in _COMMON_NAMES for cell in first):
+        return True
+    return len(rest) > 1 and any(
+        cell.strip() and not is_number(cell) and all(is_number(row[index]) for row in rest)
+        for index, cell in enumerate(first)
+    )
+
+
 def is_number(cell: str) -> bool:
-    """Return whether a text is a number."""
+    """Return whether a text is a finite number."""
     try:
-        float(cell)
+        return math.isfinite(float(cell))
     except ValueError:
         return False
-    return True
 
 
 def _counts_up(numbers: Sequence[float]) -> bool:

@@ -23,7 +23,7 @@ from albertine.storage.objects import display_path, open_file
 from albertine.storage.urls import storage_url
 from albertine.tasks.formats.columns import ColumnSelection, KeepRequest, kept_value, select_columns
 from albertine.tasks.formats.delimited import ColumnCheck, rows_from_text
-from albertine.tasks.formats.headers import looks_like_data
+from albertine.tasks.formats.headers import looks_like_data, looks_like_names
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, RowError, TableRow, describe_value
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, hub_records, num_shards
@@ -69,12 +69,17 @@ def read_rows(
         nonlocal selection, is_selected
         selection = select_columns(source, available, required_columns, joinable_columns, keep)
         is_selected = True
-        is_data = looks_like_data(available, first_rows, label_column)
+        is_data = header and looks_like_data(available, first_rows, label_column)
         missing = selection.missing_in(available)
         option = _option_of(missing, selection, option_by_column or {})
         if missing is None:
             missing = next((column for column in selection.kept or () if column not in available), None)
             option = "--keep"
+        if missing is not None and not header and len(available) == 1 and ";" in "".join(first_rows[0]):
+            raise InputError(
+                f"{source}: no column {display_text(missing)}; each row is one cell. Semicolons separate "
+                "cells only below a line of column names: add one, or convert the file"
+            )
         if missing is not None:
             raise InputError(
                 missing_column_message(source, missing, available, option, header=header, is_data=is_data)
@@ -83,6 +88,11 @@ def read_rows(
             progress.print_message(
                 f"{source}: its first line, taken as column names, looks like data: "
                 f"{display_text(', '.join(available))}; use --no-header if the file does not name its columns"
+            )
+        if not header and looks_like_names(first_rows):
+            progress.print_message(
+                f"{source}: its first line, read as a row (--no-header), looks like column names: "
+                f"{display_text(', '.join(first_rows[0]))}; use --header, and name the columns, if it is"
             )
 
     if source.startswith(HUB_PREFIX):
@@ -127,7 +137,7 @@ def _kept_values(row: TableRow, keep: KeepRequest, columns: Sequence[str] | None
     values = {}
     for column in row.cells if columns is None else columns:
         try:
-            values[column] = kept_value(row.cells.get(column))
+            values[keep.output_name(column)] = kept_value(row.cells.get(column))
         except ValueError as error:
             raise RowError(
                 f"column {display_text(column)}, which is to be kept, holds {error}; leave it out of --keep"
@@ -162,8 +172,8 @@ def missing_column_message(
     if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
         return (
             f"{problem}; its first line is one cell, {display_text(available[0])}: "
-            "cells are separated by commas in .csv, by tabs in .tsv; convert the file, or name it .tsv if it "
-            "has tabs"
+            "cells are separated by commas or semicolons in .csv, by tabs in .tsv; convert the file, or name "
+            "it .tsv if it has tabs"
         )
     columns = display_text(", ".join(available)) or "none"
     advice = [f"name another with {option}"] if option else []

@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
+from albertine.display import display_text
+from albertine.tasks.metrics.scores import LABEL_F1
+
 _MAX_METRICS = 5  # columns of a table
+_MAX_LABEL = 24  # characters
 _TITLES = {
     "f1": "F1",
     "macro_f1": "macro F1",
@@ -33,10 +37,15 @@ _EXPLANATIONS = {
     "recall": "The share of the right entities that were found, in percent.",
 }
 
+_LABEL_F1_EXPLANATION = (
+    "How well this label is found: lower both for examples that have it and are missed, and for others that "
+    "are taken for it."
+)
+
 
 def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
     """Return the names of the metrics that a table shows: the first ones, without thresholds and loss."""
-    return [name for name in metrics if not name.endswith("_threshold") and name != "loss"][:_MAX_METRICS]
+    return [name for name in metrics if not _is_threshold(name) and name != "loss"][:_MAX_METRICS]
 
 
 def format_metrics(metrics: Mapping[str, float]) -> str:
@@ -46,6 +55,9 @@ def format_metrics(metrics: Mapping[str, float]) -> str:
 
 def metric_title(name: str) -> str:
     """Return the name of a metric in words; "best_f1_threshold" is "best F1 threshold"."""
+    if name.startswith(LABEL_F1):
+        label = display_text(name.removeprefix(LABEL_F1), _MAX_LABEL)
+        return f"F1 of \u201c{label}\u201d"
     if name in _TITLES:
         return _TITLES[name]
     if name.startswith("best_"):
@@ -58,6 +70,8 @@ def metric_title(name: str) -> str:
 
 def metric_explanation(name: str) -> str | None:
     """Return a sentence on how to read a metric; None if its name says it all."""
+    if name.startswith(LABEL_F1):
+        return _LABEL_F1_EXPLANATION
     if name.startswith("best_"):
         return None if name.endswith("_threshold") else "The score with the best threshold for no answer."
     return _EXPLANATIONS.get(name)
@@ -65,7 +79,11 @@ def metric_explanation(name: str) -> str | None:
 
 def format_metric(name: str, value: float) -> str:
     """Return a metric as text: in percent, except RMSE and thresholds."""
-    return f"{value:.3f}" if name == "rmse" or name.endswith("_threshold") else f"{100 * value:.1f}"
+    return f"{value:.3f}" if name == "rmse" or _is_threshold(name) else f"{100 * value:.1f}"
+
+
+def _is_threshold(name: str) -> bool:
+    return name.endswith("_threshold") and not name.startswith(LABEL_F1)
 
 
 def result_table(*titles: str, left_aligned: Sequence[str] = ()) -> Table:

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 METRIC_NAMES = ("accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "rmse")
+LABEL_F1 = "f1:"  # prefix of the F1 of one label, such as "f1:spam"
 
 
-def compute_metric(name: str, labels: Array, predictions: Array, num_labels: int) -> float:
+def compute_metric(name: str, labels: Array, predictions: Array) -> float:
     """Return the metric `name`.
 
     Args:
         name: name of the metric, such as "macro_f1".
         labels: label ids, or numbers, `[examples]`.
         predictions: predicted label ids or numbers, `[examples]`.
-        num_labels: number of labels; not used for numbers.
     """
     match name:
         case "accuracy":
@@ -32,7 +32,7 @@ def compute_metric(name: str, labels: Array, predictions: Array, num_labels: int
                 np.mean([f1(labels, predictions, label) for label in np.union1d(labels, predictions)])
             )
         case "matthews":
-            return matthews(labels, predictions, num_labels)
+            return matthews(labels, predictions)
         case "pearson":
             return pearson(labels, predictions)
         case "spearman":
@@ -49,15 +49,20 @@ def f1(labels: Array, predictions: Array, label: int) -> float:
     return 2 * true_positives / total if total else 0.0
 
 
-def matthews(labels: Array, predictions: Array, num_labels: int) -> float:
+def label_f1(label: str) -> str:
+    """Return the name of the metric F1 of one label."""
+    return f"{LABEL_F1}{label}"
+
+
+def matthews(labels: Array, predictions: Array) -> float:
     """Return the Matthews correlation coefficient, for any number of labels."""
-    confusion = np.zeros((num_labels, num_labels), np.float64)
-    np.add.at(confusion, (labels, predictions), 1)
-    label_counts, predicted_counts = confusion.sum(1), confusion.sum(0)
-    covariance = np.trace(confusion) * confusion.sum() - label_counts @ predicted_counts
-    variances = (confusion.sum() ** 2 - predicted_counts @ predicted_counts) * (
-        confusion.sum() ** 2 - label_counts @ label_counts
+    num_labels = int(max(labels.max(), predictions.max())) + 1
+    label_counts, predicted_counts = (
+        np.bincount(ids, minlength=num_labels).astype(np.float64) for ids in (labels, predictions)
     )
+    total, num_right = float(len(labels)), float((labels == predictions).sum())
+    covariance = num_right * total - label_counts @ predicted_counts
+    variances = (total**2 - predicted_counts @ predicted_counts) * (total**2 - label_counts @ label_counts)
     return float(covariance / np.sqrt(variances)) if variances > 0 else 0.0
 
 

@@ -1,6 +1,6 @@
 """Metrics of tagging: accuracy per word, and precision, recall and F1 of entities, as CoNLL computes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _INSIDE_PREFIXES, _END_PREFIXES = frozenset("IEL"), frozenset("ELSU")
 _ENTITY_PREFIXES = frozenset("BIELSU")
@@ -19,7 +19,7 @@ def tagging_metrics(
     flat_predictions = [tag for tags in predictions for tag in tags]
     num_correct = sum(a == b for a, b in zip(flat_labels, flat_predictions, strict=True))
     metrics = {"accuracy": num_correct / max(1, len(flat_labels))}
-    if any(tag[1:2] == "-" and tag[0] in _ENTITY_PREFIXES for tag in flat_labels):
+    if marks_entities(flat_labels):
         true_entities, predicted_entities = _all_entities(labels), _all_entities(predictions)
         num_correct_entities = len(true_entities & predicted_entities)
         num_entities = len(true_entities) + len(predicted_entities)
@@ -30,6 +30,11 @@ def tagging_metrics(
             **metrics,
         }
     return metrics
+
+
+def marks_entities(tags: Iterable[str]) -> bool:
+    """Return whether tags have prefixes such as B- and I-."""
+    return any(tag[1:2] == "-" and tag[0] in _ENTITY_PREFIXES for tag in tags)
 
 
 def _all_entities(sentences: Sequence[Sequence[str]]) -> set[tuple[int, int, int, str]]:

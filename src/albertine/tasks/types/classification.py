@@ -15,12 +15,12 @@ from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.tasks.baseline.baseline import predict_labels
-from albertine.tasks.card import TaskCard, sorted_labels
+from albertine.tasks.card import USUAL_LABELS, TaskCard, has_too_many_labels, sorted_labels
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id, parse_label, row_texts
 from albertine.tasks.formats.headers import is_number
 from albertine.tasks.formats.rows import TableRow
-from albertine.tasks.metrics.scores import compute_metric
+from albertine.tasks.metrics.scores import LABEL_F1, compute_metric, f1, label_f1
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
@@ -36,10 +36,6 @@ from albertine.tasks.types.task_type import (
 from albertine.tasks.types.text_task import TextTask, num_texts_of, shown_texts
 from albertine.text.tokenizer import Tokenizer
 
-# More labels suggest that the column is the wrong one, if there are few examples of each, or that it holds
-# quantities, if all are numbers.
-_MAX_LABELS = 20
-
 
 class Classification(TextTask):
     """The task type "classify": one label out of several."""
@@ -48,6 +44,7 @@ class Classification(TextTask):
     title = "classification"
     head_kind = "classify"
     metric_names = ("accuracy", "macro_f1", "matthews")
+    balanced_metric = "macro_f1"
     has_labels = True
     targets_are_labels = True
     similar_task = "sst-2"
@@ -84,24 +81,30 @@ class Classification(TextTask):
 
     @classmethod
     def complete_card(cls, card: TaskCard, examples: Sequence[TextExample], source: str) -> TaskCard:
-        """Return the card with the labels of the examples and, if there are two labels, the metric F1."""
+        """Return the card with the labels of the examples and, if there are two, the F1 of each."""
         if card.labels:
             return card
         labels = sorted_labels(example.label for example in examples)
-        if len(labels) > max(_MAX_LABELS, len(examples) / 2):
+        if has_too_many_labels(len(labels), len(examples)):
             raise InputError(
                 f"{source}: {len(labels):,} labels in {len(examples):,} examples; "
                 "name the right column with --label, or use --task regress for numbers"
             )
         if len(labels) < 2:
             raise InputError(f"{source}: all labels are {labels[0]}; there must be at least two")
-        if len(labels) > _MAX_LABELS and all(map(is_number, labels)):
+        if len(labels) > USUAL_LABELS and all(map(is_number, labels)):
             progress.print_message(
                 f"{source}: {len(labels):,} labels, all of them numbers, such as {display_text(labels[0])}; "
                 "if they are quantities and not codes of classes, use --task regress"
             )
-        metric_names = (*card.metric_names, "f1") if len(labels) == 2 else card.metric_names
-        return replace(card, labels=labels, metric_names=metric_names)
+        label_metrics = map(label_f1, labels) if len(labels) == 2 else ()
+        return replace(card, labels=labels, metric_names=(*card.metric_names, *label_metrics))
+
+    @classmethod
+    def selecting_metrics(cls, card: TaskCard) -> tuple[str, ...]:
+        """Return the metrics of the card, those of the user's own data, and the F1 of each label."""
+        names = (*card.metric_names, *cls.metric_names, *map(label_f1, card.labels))
+        return tuple(dict.fromkeys(names))
 
     @classmethod
     def example_from_row(cls, row: TableRow, columns: DataSettings, *, require_labels: bool) -> TextExample:
@@ -173,21 +176,25 @@ class Classification(TextTask):
         )
         predicted_ids = np.array([self._label_ids[prediction["label"]] for prediction in predictions])
         return {
-            name: compute_metric(name, label_ids, predicted_ids, len(self.labels))
+            name: f1(label_ids, predicted_ids, self._label_ids[name.removeprefix(LABEL_F1)])
+            if name.startswith(LABEL_F1)
+            else compute_metric(name, label_ids, predicted_ids)
             for name in self._computed_metrics
         }
 
     @classmethod
     def baseline_predictions(
-        cls, train: Sequence[TextExample], examples: Sequence[TextExample]
+        cls, train: Sequence[TextExample], examples: Sequence[TextExample], *, balanced: bool = False
     ) -> list[Prediction]:
         """Return the label of each example that a bag of words predicts."""
-        return [{"label": label} for label in predict_labels(train, examples)]
+        return [{"label": label} for label in predict_labels(train, examples, balanced=balanced)]
 
     @classmethod
-    def constant_predictions(cls, examples: Sequence[TextExample]) -> tuple[str, list[Prediction]]:
-        """Return the most common label for each example."""
-        label = most_common(example.label for example in examples)
+    def constant_predictions(
+        cls, train: Sequence[TextExample], examples: Sequence[TextExample]
+    ) -> tuple[str, list[Prediction]]:
+        """Return the most common label of train for each example."""
+        label = most_common(example.label for example in train)
         return f"always \u201c{cut_answer(label)}\u201d", [{"label": label}] * len(examples)
 
     def outcome(self, example: TextExample, prediction: Mapping[str, Any]) -> Outcome:

@@ -42,7 +42,6 @@ from albertine.tasks.types.text_task import TextTask, num_texts_of, shown_texts
 from albertine.text.tokenizer import Tokenizer
 
 _MAX_LABELS = 1000  # more labels suggest that the separator or the column is the wrong one
-_CHOICES = ("without the label", "with the label")
 _INFORMED_SHARE = 0.99  # a loss that is closer to that of label frequencies may be lower by chance
 
 
@@ -53,7 +52,9 @@ class MultiLabel(TextTask):
     title = "multi-label classification"
     head_kind = "multi-label"
     primary_metrics = ("micro_f1",)
+    balanced_metric = "macro_f1"
     has_labels = True
+    targets_are_label_sets = True
     similar_task = "sst-2"
     table_columns = ("labels", "probabilities")
     list_separator = ";"
@@ -62,6 +63,7 @@ class MultiLabel(TextTask):
     prediction_description = "any number of its labels"
     objectives = ("labels",)
     decision_unit = "labels of the examples"
+    absent_class = "without the label"
     score_title = "examples with exactly the right labels"
 
     def __init__(
@@ -89,6 +91,11 @@ class MultiLabel(TextTask):
     ) -> "MultiLabel":
         """Return the task type of a model, from its task card."""
         return cls(tokenizer, card.labels, card.max_length, dropout, card.label_threshold, num_texts_of(card))
+
+    @classmethod
+    def selecting_metrics(cls, card: TaskCard) -> tuple[str, ...]:  # noqa: ARG003
+        """Return all metrics but the threshold."""
+        return ("micro_f1", "macro_f1", "exact_match")
 
     @classmethod
     def complete_card(cls, card: TaskCard, examples: Sequence[MultiLabelExample], source: str) -> TaskCard:
@@ -216,10 +223,14 @@ class MultiLabel(TextTask):
 
     @classmethod
     def baseline_predictions(
-        cls, train: Sequence[MultiLabelExample], examples: Sequence[MultiLabelExample]
+        cls,
+        train: Sequence[MultiLabelExample],
+        examples: Sequence[MultiLabelExample],
+        *,
+        balanced: bool = False,
     ) -> list[Prediction]:
         """Return the labels of each example that bags of words predict, one for each label."""
-        labels, probabilities = predict_label_probabilities(train, examples)
+        labels, probabilities = predict_label_probabilities(train, examples, balanced=balanced)
         truth = np.zeros(probabilities.shape, np.bool_)
         for row, example in enumerate(examples):
             truth[row] = [label in (example.labels or ()) for label in labels]
@@ -230,9 +241,11 @@ class MultiLabel(TextTask):
         ]
 
     @classmethod
-    def constant_predictions(cls, examples: Sequence[MultiLabelExample]) -> tuple[str, list[Prediction]]:
-        """Return the most common set of labels for each example."""
-        labels = most_common(tuple(sorted(example.labels or ())) for example in examples)
+    def constant_predictions(
+        cls, train: Sequence[MultiLabelExample], examples: Sequence[MultiLabelExample]
+    ) -> tuple[str, list[Prediction]]:
+        """Return the most common set of labels of train for each example."""
+        labels = most_common(tuple(sorted(example.labels or ())) for example in train)
         return f"always \u201c{cut_answer(_label_text(labels))}\u201d", [{"labels": list(labels)}] * len(
             examples
         )
@@ -245,7 +258,11 @@ class MultiLabel(TextTask):
             has_label, is_predicted = label in expected, label in prediction["labels"]
             certainty = probability if is_predicted else 1 - probability
             is_right = has_label == is_predicted
-            decisions.append(Decision(_CHOICES[has_label], _CHOICES[is_predicted], certainty, is_right))
+            classes = (
+                label if has_label else self.absent_class,
+                label if is_predicted else self.absent_class,
+            )
+            decisions.append(Decision(*classes, certainty, is_right))
             severity = severity if is_right else max(severity, certainty)
         return Outcome(
             cut_answer(_label_text(sorted(expected))),

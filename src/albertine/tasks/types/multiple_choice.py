@@ -287,9 +287,11 @@ class MultipleChoice(TaskType):
         return metrics
 
     @classmethod
-    def constant_predictions(cls, examples: Sequence[MultipleChoiceExample]) -> tuple[str, list[Prediction]]:
-        """Return the option that is most often correct for each question."""
-        option = most_common(example.correct_option for example in examples)
+    def constant_predictions(
+        cls, train: Sequence[MultipleChoiceExample], examples: Sequence[MultipleChoiceExample]
+    ) -> tuple[str, list[Prediction]]:
+        """Return the option that is most often correct in train for each question."""
+        option = most_common(example.correct_option for example in train)
         return f"always option {_letter(option)}", [{"option": option}] * len(examples)
 
     def outcome(self, example: MultipleChoiceExample, prediction: Mapping[str, Any]) -> Outcome:

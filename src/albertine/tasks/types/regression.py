@@ -169,19 +169,25 @@ class Regression(TextTask):
             [require_label(example.value, example.location, "number") for example in examples], np.float64
         )
         predicted = np.array([prediction["value"] for prediction in predictions], np.float64)
-        return {name: compute_metric(name, labels, predicted, 0) for name in self._computed_metrics}
+        return {name: compute_metric(name, labels, predicted) for name in self._computed_metrics}
 
     @classmethod
     def baseline_predictions(
-        cls, train: Sequence[TextExample], examples: Sequence[TextExample]
+        cls,
+        train: Sequence[TextExample],
+        examples: Sequence[TextExample],
+        *,
+        balanced: bool = False,  # noqa: ARG003
     ) -> list[Prediction]:
         """Return the number of each example that a bag of words predicts."""
         return [{"value": number} for number in predict_numbers(train, examples)]
 
     @classmethod
-    def constant_predictions(cls, examples: Sequence[TextExample]) -> tuple[str, list[Prediction]]:
-        """Return the mean of the numbers for each example."""
-        mean = fmean(require_label(example.value, example.location, "number") for example in examples)
+    def constant_predictions(
+        cls, train: Sequence[TextExample], examples: Sequence[TextExample]
+    ) -> tuple[str, list[Prediction]]:
+        """Return the mean of the numbers of train for each example."""
+        mean = fmean(require_label(example.value, example.location, "number") for example in train)
         return f"always {mean:.4g}, the mean", [{"value": mean}] * len(examples)
 
     def outcome(self, example: TextExample, prediction: Mapping[str, Any]) -> Outcome:

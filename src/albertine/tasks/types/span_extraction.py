@@ -383,9 +383,11 @@ class SpanExtraction(TaskType):
         return True
 
     @classmethod
-    def constant_predictions(cls, examples: Sequence[QuestionExample]) -> tuple[str, list[Prediction]] | None:
-        """Return no answer for each question; None if all questions have answers."""
-        if all(example.answers for example in examples):
+    def constant_predictions(
+        cls, train: Sequence[QuestionExample], examples: Sequence[QuestionExample]
+    ) -> tuple[str, list[Prediction]] | None:
+        """Return no answer for each question; None if all questions of train have answers."""
+        if all(example.answers for example in train):
             return None
         return "never an answer", [{"answer": "", "no_answer_score": _CERTAINLY_NO_ANSWER} for _ in examples]
 

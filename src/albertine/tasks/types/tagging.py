@@ -22,7 +22,7 @@ from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.conll import CONLL_SUFFIXES, read_sentences
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.formats.tables import data_suffix
-from albertine.tasks.metrics.tagging import entity_type, tagging_metrics
+from albertine.tasks.metrics.tagging import entity_type, marks_entities, tagging_metrics
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
@@ -52,6 +52,7 @@ class Tagging(TaskType):
     column_settings = ("text", "label", "id")
     title = "tagging"
     head_kind = "token"
+    primary_metrics = ()  # depends on the tags
     has_labels = True
     targets_are_labels = True
     scores_per_token = True
@@ -245,14 +246,22 @@ class Tagging(TaskType):
         return tagging_metrics(tags, [prediction["tags"] for prediction in predictions])
 
     @classmethod
+    def selecting_metrics(cls, card: TaskCard) -> tuple[str, ...]:
+        """Return the accuracy per word and, if the tags mark entities, the metrics of entities."""
+        of_entities = ("f1", "precision", "recall") if marks_entities(card.labels) else ()
+        return (*of_entities, "accuracy")
+
+    @classmethod
     def primary_metric(cls, metrics: Mapping[str, float]) -> float:
         """Return the F1 of entities, or the accuracy per word if tags mark no entities."""
         return metrics.get("f1", metrics["accuracy"])
 
     @classmethod
-    def constant_predictions(cls, examples: Sequence[TaggedExample]) -> tuple[str, list[Prediction]]:
-        """Return the most common tag for each word."""
-        tag = most_common(tag for example in examples for tag in example.tags or ())
+    def constant_predictions(
+        cls, train: Sequence[TaggedExample], examples: Sequence[TaggedExample]
+    ) -> tuple[str, list[Prediction]]:
+        """Return the most common tag of train for each word."""
+        tag = most_common(tag for example in train for tag in example.tags or ())
         return f"always \u201c{cut_answer(tag)}\u201d", [
             {"tags": [tag] * len(example.words)} for example in examples
         ]

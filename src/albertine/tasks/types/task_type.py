@@ -53,8 +53,11 @@ class TaskType(ABC):
         head_kind: kind of its head.
         metric_names: metrics to compute for the user's own data; empty if the type has a fixed set.
         primary_metrics: metrics whose mean is the primary metric.
+        balanced_metric: metric that selects the best model if all labels count the same; None if that is
+            the primary metric.
         has_labels: whether a prediction is chosen from a fixed list of labels.
         targets_are_labels: whether each target is the id of a label, so that labels may have weights.
+        targets_are_label_sets: whether each target is 0 or 1 for each label, which may have weights too.
         predicts_numbers: whether a prediction is a number, which has no probability.
         scores_per_token: whether each token has scores; members of an ensemble then need the same tokenizer.
         has_parts: whether samples have parts, which the co-matching head reads.
@@ -67,6 +70,7 @@ class TaskType(ABC):
         joinable_columns: settings that name a text, which may be joined from several columns.
         prediction_description: the output of a model of this type in words, for reports.
         decision_unit: what the choices of an outcome are for, in words, for reports.
+        absent_class: class of a choice for an example without the label, if each choice is of one label.
         score_title: what the mean of the scores of outcomes is, in words, for reports.
         head_settings: settings of the head of the model.
         objectives: names of the training objectives.
@@ -77,8 +81,10 @@ class TaskType(ABC):
     head_kind: ClassVar[HeadKind]
     metric_names: ClassVar[tuple[str, ...]] = ()
     primary_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    balanced_metric: ClassVar[str | None] = None
     has_labels: ClassVar[bool] = False
     targets_are_labels: ClassVar[bool] = False
+    targets_are_label_sets: ClassVar[bool] = False
     predicts_numbers: ClassVar[bool] = False
     scores_per_token: ClassVar[bool] = False
     has_parts: ClassVar[bool] = False
@@ -91,6 +97,7 @@ class TaskType(ABC):
     joinable_columns: ClassVar[tuple[str, ...]] = ()
     prediction_description: ClassVar[str]
     decision_unit: ClassVar[str] = "examples"
+    absent_class: ClassVar[str | None] = None
     score_title: ClassVar[str] = "right answers"
 
     head_settings: HeadSettings
@@ -270,6 +277,11 @@ class TaskType(ABC):
         """Return the metrics of predictions, as the task's official script computes them."""
 
     @classmethod
+    def selecting_metrics(cls, card: TaskCard) -> tuple[str, ...]:  # noqa: ARG003
+        """Return the metrics by which the best model may be selected (`--metric`)."""
+        return cls.primary_metrics
+
+    @classmethod
     def primary_metric(cls, metrics: Mapping[str, float]) -> float:
         """Return the number by which models are compared; by default, the mean of `primary_metrics`."""
         return sum(metrics[name] for name in cls.primary_metrics) / len(cls.primary_metrics)
@@ -283,20 +295,28 @@ class TaskType(ABC):
         cls,
         train: Sequence[Any],  # noqa: ARG003
         examples: Sequence[Any],  # noqa: ARG003
+        *,
+        balanced: bool = False,  # noqa: ARG003
     ) -> list[Prediction] | None:
         """Return the predictions of a bag of words for examples; None if the type has no such baseline.
 
         Args:
             train: the labeled examples to which it is fitted, at least one.
             examples: the examples to predict.
+            balanced: weigh rare labels in its loss as much as frequent ones.
         """
         return None
 
     @classmethod
-    def constant_predictions(cls, examples: Sequence[Any]) -> tuple[str, list[Prediction]] | None:  # noqa: ARG003
+    def constant_predictions(
+        cls,
+        train: Sequence[Any],  # noqa: ARG003
+        examples: Sequence[Any],  # noqa: ARG003
+    ) -> tuple[str, list[Prediction]] | None:
         """Return the best predictions of a model that reads nothing, and their name; None if there are none.
 
         Args:
+            train: the labeled examples that it knows, at least one.
             examples: the labeled examples to predict, at least one.
         """
         return None
@@ -355,6 +375,6 @@ def identical_predictions(
     shares = [count / len(labels) for count in Counter(labels).values()]
     entropy = -sum(share * math.log(share) for share in shares)
     is_mostly_right = labels.count(predictions[0]) > _MAJORITY_SHARE * len(labels)
-    if is_mostly_right and (len(shares) == 1 or loss < _INFORMED_SHARE * entropy):
+    if len(shares) == 1 or (is_mostly_right and loss < _INFORMED_SHARE * entropy):
         return None
     return f"every prediction is {describe(predictions[0])}"
