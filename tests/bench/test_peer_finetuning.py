@@ -20,8 +20,9 @@ from albertine.bench.settings import FinetuneBenchSettings
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
+from albertine.finetune.duration import with_measured_steps
 from albertine.finetune.paper_defaults import with_task_defaults
-from albertine.finetune.prepare import prepare_task
+from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.settings import FinetuneTrainSettings
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
@@ -29,6 +30,8 @@ from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.schema import SettingError
 from albertine.tasks.sequences import TaskSample
 from albertine.text.tokenizer import load_tokenizer
+from albertine.train import duration
+from albertine.train.distributed import Distributed
 
 MODEL = ModelSettings(vocab_size=220, embedding_size=16, hidden_size=32, layers=2, heads=2, max_length=64)
 
@@ -133,6 +136,38 @@ def test_minutes_become_steps_of_both_sides(checkpoint: Path, tmp_path: Path) ->
     assert measured.minutes is None
     assert measured.steps > 0
     assert measured.batch_size
+
+
+def test_minutes_and_steps_are_refused(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "ka", "label": 0}\n{"text": "lo", "label": 1}\n' * 4)
+    file = str(tmp_path / "a.jsonl")
+    command = ["bench", "finetune", str(checkpoint), "--task", "classify", "--data", file, "--dev", file]
+    lengths = ["--train.minutes", "0.05", "--train.steps", "5", "--train.optimizer", "adamw"]
+    assert run_command(app, [*command, *lengths]) == 2
+    assert "--train.minutes 0.05 and --train.steps 5: two lengths of the run" in capsys.readouterr().err
+
+
+def test_minutes_have_one_evaluation(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`finetune` evaluates ten times or more, the benchmark once; dev takes as long as 20 steps."""
+    row = json.dumps({"text": "ka lo", "label": 0}) + "\n" + json.dumps({"text": "ka lo", "label": 1}) + "\n"
+    (tmp_path / "train.jsonl").write_text(row * 16)
+    (tmp_path / "dev.jsonl").write_text(row * 320)
+    train = FinetuneTrainSettings(minutes=0.1, batch_size=32)
+    data, dev = str(tmp_path / "train.jsonl"), str(tmp_path / "dev.jsonl")
+    settings = FinetuneBenchSettings(task="classify", data=data, dev=dev, device="cpu", train=train)
+    prepared = prepare_task(str(checkpoint), settings)
+    monkeypatch.setattr(duration, "seconds_per_token", lambda *_: 0.05 / sum(_tokens(prepared)))
+    steps = _with_steps(settings, prepared).train.steps
+    process = Distributed(0, 1, torch.device("cpu"))
+    assert steps > with_measured_steps([], settings, prepared, process).train.steps > 0
+
+
+def _tokens(prepared: FinetuneData) -> list[int]:
+    return [sample.num_tokens for sample in prepared.train_samples]
 
 
 def test_both_sides_use_the_same_batches() -> None:

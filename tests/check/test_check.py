@@ -214,6 +214,8 @@ def test_labels_and_empty_texts(tmp_path: Path) -> None:
     assert kinds(write(tmp_path / "a.jsonl", same))["unbalanced-labels"] == ("warning", 399)
     numbers = [{**row, "label": number / 7} for number, row in enumerate(train)]
     assert set(kinds(write(tmp_path / "a.jsonl", numbers))) == {"empty-text"}
+    few = [{**row, "label": number % 40 / 10} for number, row in enumerate(reviews(0, 60))]
+    assert kinds(write(tmp_path / "a.jsonl", few)) == {}  # numbers to predict, not 40 classes
 
 
 def test_small_tables_and_too_many_labels(tmp_path: Path) -> None:
@@ -223,6 +225,25 @@ def test_small_tables_and_too_many_labels(tmp_path: Path) -> None:
     found = kinds(write(tmp_path / "many.jsonl", many))
     assert found["labels-as-texts"] == ("error", 55)
     assert "rare-labels" not in found
+    more = write(tmp_path / "dev.jsonl", [{"text": f"other {n}", "label": "name 0"} for n in range(60)])
+    assert "labels-as-texts" not in kinds(str(tmp_path / "many.jsonl"), dev=more)  # as in finetune
+
+
+def test_as_many_words_as_tags(tmp_path: Path) -> None:
+    rows = [{"text": ["Ada", "sings"], "label": ["B-P", "O"]}] * 4
+    data = write(tmp_path / "tags.jsonl", [*rows, {"text": ["Ada", "sings"], "label": ["B-P"]}])
+    (found,) = (each for each in check_data([data], CheckSettings()).findings if each.kind == "unreadable")
+    assert found.count == 1
+    assert "2 words and 1 tags" in found.example
+
+
+def test_no_header_is_for_files_that_may_have_none(tmp_path: Path) -> None:
+    data = write(tmp_path / "a.jsonl", [{"a;b": "ka"}])
+    with pytest.raises(InputError, match=r"a.jsonl: --no-header is for .csv and .tsv files; leave it out"):
+        check_data([data], CheckSettings(header=False))
+    (tmp_path / "a.csv").write_text("ka lo,1\n")
+    with pytest.raises(InputError, match=r"a.jsonl: no column 1"):
+        check_data([str(tmp_path / "a.csv")], CheckSettings(text="1", header=False, dev=data))
 
 
 def test_unknown_characters_and_long_rows(tmp_path: Path, tokenizer: Path) -> None:

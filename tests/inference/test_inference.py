@@ -31,13 +31,15 @@ from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import EvaluationResult, evaluate, paper_averages
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import pipeline
-from albertine.inference.predict import predict
+from albertine.inference.predict import predict, prediction_writer
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
+from albertine.inference.table_writer import RowStream
 from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions
 from albertine.tasks import scorer
 from albertine.tasks.card import TaskCard, parse_card
-from albertine.tasks.examples import QuestionExample
+from albertine.tasks.checkpoint_card import card_for_task
+from albertine.tasks.examples import QuestionExample, TaggedExample
 from albertine.tasks.metrics.squad import best_scores
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
@@ -499,6 +501,13 @@ def test_columns_of_all_training_questions_must_exist(checkpoint: Path, tmp_path
             predict(model, settings, tmp_path / f"{name}-predictions.jsonl")
 
 
+def evaluation(task: str, score: float) -> EvaluationResult:
+    """Return a result with the official score, of a model that was selected by another metric."""
+    known = find_task(task)
+    names = known.primary_metrics or known.task_type.primary_metrics
+    return EvaluationResult("x", task, "dev", 1, dict.fromkeys(names, score / 100), 0.1, 1.0)
+
+
 def test_paper_averages() -> None:
     glue = {
         "mnli": 90.8,
@@ -510,7 +519,7 @@ def test_paper_averages() -> None:
         "cola": 71.4,
         "sts-b": 93.0,
     }
-    results = [EvaluationResult("x", task, "dev", 1, {}, value / 100, 1.0) for task, value in glue.items()]
+    results = [evaluation(task, value) for task, value in glue.items()]
     assert paper_averages(results) == {"GLUE": pytest.approx(sum(glue.values()) / 800)}
     # The paper's Table 2, ALBERT xxlarge: 94.1/88.3, 88.1/85.1, 88.0, 95.2, 82.3 average to 88.7.
     table_2 = {
@@ -520,8 +529,25 @@ def test_paper_averages() -> None:
         "sst-2": 95.2,
         "race": 82.3,
     }
-    results = [EvaluationResult("x", task, "dev", 1, {}, value / 100, 1.0) for task, value in table_2.items()]
+    results = [evaluation(task, value) for task, value in table_2.items()]
     assert paper_averages(results)["Table 2"] == pytest.approx(0.887, abs=5e-4)
+
+
+@pytest.mark.parametrize(("task", "separator"), [("tag", " "), ("multi-label", "/")])
+def test_lists_in_a_cell(task: str, separator: str, tmp_path: Path) -> None:
+    """Labels have the separator of the training data; a card has one for tags too, which are no labels."""
+    card = TaskCard(task, task, labels=("B-X", "O"), columns={"label_separator": "/"})
+    values = {"tags": ["B-X", "O"], "labels": ["B-X", "O"]}
+    write = prediction_writer(card, "new.csv", ("test",), tmp_path / "out.csv")
+    assert write("test", RowStream([(TaggedExample("row 1", "0", ("a", "b")), values)])) == 1
+    assert f"B-X{separator}O" in (tmp_path / "out.csv").read_text()
+
+
+def test_a_task_of_the_same_type_keeps_the_metric_of_the_model() -> None:
+    card = TaskCard("multi-label", "multi-label", labels=("a", "b"), metric="macro_f1")
+    assert card_for_task(card, find_task("multi-label"), "x").metric == "macro_f1"
+    card = TaskCard("classify", "classify", labels=("0", "1"), metric="macro_f1")
+    assert card_for_task(card, find_task("cola"), "x").metric is None
 
 
 # Pipelines.

@@ -162,7 +162,9 @@ def test_columns_with_names_of_predictions_and_unknown_ones(
     data = write_jsonl(
         tmp_path / "f.jsonl", [{"review": "ka"}, {"review": "lo", "label": 1, "data_label": 2}]
     )
-    assert "line 2: column label has the name of a value" in error(model, data, out, "all")
+    assert "line 2: column label would be kept as data_label, and another column" in error(
+        model, data, out, "all"
+    )
     assert len(json_lines(run(model, data, tmp_path / "g.jsonl", "all", on_error="skip"))) == 1
 
 

@@ -53,9 +53,30 @@ def test_points_are_scaled_linearly() -> None:
 def test_curve_labels_do_not_overlap() -> None:
     curves = [Curve(f"line {n}", [(0, 1.0), (10, 5.0 + n / 1000)], n % 4 + 1) for n in range(4)]
     svg = line_chart("t", Axes("a", "b"), curves)
-    heights = sorted(float(y) for y in re.findall(r'class="name color-\d" x="[\d.]+" y="([\d.]+)"', svg))
+    heights = sorted(_heights("name", svg))
     assert len(heights) == 4
     assert all(b - a >= 14 for a, b in pairwise(heights))
+
+
+def _heights(css_class: str, svg: str) -> list[float]:
+    return [float(y) for y in re.findall(rf'class="{css_class} [^"]*" x="[\d.]+" y="([\d.]+)"', svg)]
+
+
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=12))
+def test_curve_labels_stay_beside_the_axis(ends: list[float]) -> None:
+    curves = [Curve(f"line {n}", [(0, 10), (10, end)], 1) for n, end in enumerate(ends)]
+    heights = _heights("name", line_chart("t", Axes("a", "b", 0, 10), curves))
+    assert all(b - a >= 14.8 for a, b in pairwise(heights))
+    assert all(15 <= y <= 262 for y in heights)  # the ends of the axis are at 30 and 256
+
+
+def test_labels_of_reference_lines_do_not_overlap() -> None:
+    lines = [ReferenceLine(f"baseline {n}", 5 + n / 100) for n in range(3)]
+    svg = line_chart("t", Axes("a", "b", 0, 10), [Curve("one", [(0, 0), (1, 10)], 1)], lines)
+    heights = _heights("tick end over", svg.replace('over"', 'over "'))
+    assert len(heights) == 3
+    assert all(b - a >= 14 for a, b in pairwise(heights))
+    assert "baseline 2" in svg[: svg.index("baseline 1")]  # the highest line has the highest label
 
 
 def test_values_beyond_the_axis_extend_it() -> None:

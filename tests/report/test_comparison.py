@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from albertine.errors import InputError
 from albertine.finetune.run import FinetuneResult
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.pretrain.settings import PretrainSettings
-from albertine.report.compared_runs import compare_runs
+from albertine.report.compared_runs import RunComparison, compare_runs
 from albertine.report.comparison_page import comparison_page, score_table
 from albertine.report.comparison_table import show_comparison
 from albertine.report.curves import PlottedRun, pretraining_charts
@@ -111,6 +111,29 @@ def test_differences_are_paired_over_the_seeds(tmp_path: Path) -> None:
     assert rows[0][1] == "70.0 (60.0 to 80.0, 5 seeds)"
     assert rows[0][-1] == ""
     assert rows[1][-1].startswith("+3.6 (95%: ")
+
+
+def test_other_metrics_have_no_difference_and_a_warning(tmp_path: Path) -> None:
+    folders = [write_finetuning(tmp_path / name, {1: 0.6, 2: 0.7}) for name in "abc"]
+    for folder, metric in ((folders[1], "accuracy"), (folders[2], "macro_f1")):
+        set_paths(folder, metric=metric)
+    same = compare_runs(folders[:2])  # accuracy is the metric of the task
+    assert same.difference(same.runs[1]) is not None
+    assert same.warnings == []
+    other = compare_runs([folders[0], folders[2]])
+    assert other.difference(other.runs[1]) is None
+    assert "different metrics select the best models" in other.warnings[0]
+    assert "(that of the task, macro_f1)" in other.warnings[0]
+
+
+def test_names_of_runs_without_a_common_folder_are_whole(tmp_path: Path) -> None:
+    run = compare_runs([write_finetuning(tmp_path / name, {1: 0.6}) for name in "ab"]).runs[0]
+    for names in (("/tmp/a", "/root/b"), ("s3://one/a", "s3://two/b")):
+        comparison = RunComparison(tuple(replace(run, name=name) for name in names))
+        assert comparison.folder == ""
+        assert comparison.short_names == list(names)
+    within = RunComparison(tuple(replace(run, name=f"s3://one/runs/{name}") for name in "ab"))
+    assert (within.folder, within.short_names) == ("s3://one/runs", ["a", "b"])
 
 
 def test_other_held_out_examples_have_no_difference(tmp_path: Path) -> None:

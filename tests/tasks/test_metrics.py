@@ -195,6 +195,12 @@ def test_tag_entities_and_metrics() -> None:
     metrics = tagging_metrics(tags, [["B-A", "O", "O"], ["B-B", "B-A"]])
     assert metrics == pytest.approx({"f1": 2 / 5, "precision": 1 / 3, "recall": 1 / 2, "accuracy": 3 / 5})
     assert tagging_metrics([["N", "V"]], [["N", "N"]]) == {"accuracy": 0.5}  # no entities
+    # The model has tags of entities, the evaluated rows have none.
+    none, tag_set = [["O", "O"]], ("O", "B-A", "I-A")
+    right = {"f1": 1, "precision": 1, "recall": 1, "accuracy": 1}
+    assert tagging_metrics(none, none, tag_set) == right
+    wrong = {"f1": 0, "precision": 0, "recall": 0, "accuracy": 0.5}
+    assert tagging_metrics(none, [["B-A", "O"]], tag_set) == wrong
 
 
 def test_primary_metric() -> None:

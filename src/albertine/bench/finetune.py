@@ -36,6 +36,7 @@ from albertine.tasks.scorer import Scorer
 from albertine.tasks.types.task_type import SampleScores, TaskType
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed
+from albertine.train.duration import check_length
 
 Side = Literal["ours", "peer"]
 
@@ -89,6 +90,7 @@ def measure_finetuning(
     check_transformers("bench finetune")
     if settings.train.optimizer not in ("adamw", "bert-adam"):  # the default of a task may be Muon
         raise InputError("bench finetune: transformers is trained with AdamW; set train.optimizer to adamw")
+    check_length(settings, settings.train)
     if unused := first_changed(settings.train, _UNUSED_SETTINGS):
         raise InputError(
             f"--train.{unused.replace('_', '-')}: bench finetune runs one process, evaluates after the last "
@@ -123,7 +125,7 @@ def without_marks(checkpoint: Path, settings: FinetuneBenchSettings) -> Finetune
 def _with_steps(settings: FinetuneBenchSettings, data: FinetuneData) -> FinetuneBenchSettings:
     """Return settings with the steps that our side takes in the minutes, which both sides then take."""
     process = Distributed(0, 1, choose_device(settings.device))
-    return replace(settings, train=with_measured_steps([], settings, data, process).train)
+    return replace(settings, train=with_measured_steps([], settings, data, process, num_evaluations=1).train)
 
 
 def _finetune(run: FinetuneBenchRun) -> FinetuneBenchResult:

@@ -25,7 +25,7 @@ from albertine.json_input import RECODE
 from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
 from albertine.tasks.formats.conll import CONLL_SUFFIXES
-from albertine.tasks.formats.tables import data_suffix
+from albertine.tasks.formats.tables import data_suffix, has_header_line
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.language_detection import detect_source_language
 from albertine.text.settings import ReadingSettings
@@ -160,9 +160,12 @@ def _items(
 
 
 def _check_columns(sources: Sequence[Source], settings: CheckSettings) -> None:
-    """Raise `InputError` if the settings name columns, and there is neither a table nor a dev."""
+    """Raise `InputError` if the settings are about columns that the data do not have."""
     is_any_table = any(source.format == "hub" or is_table(source.name) for source in sources)
     if is_any_table or settings.dev is not None:
+        tables = [*(source.name for source in sources), *([settings.dev] if settings.dev else [])]
+        if not settings.header and not any(map(has_header_line, tables)):
+            raise InputError(f"{tables[0]}: --no-header is for .csv and .tsv files; leave it out")
         return
     text = None if settings.text == CheckSettings().text else settings.text
     options = {

@@ -20,7 +20,7 @@ class LabelCheck:
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
-        self._train_rows = 0
+        self._rows = Counter[str]()
         self._is_multi_label = False
         self._first: dict[str, str] = {}  # location of the first row with a label
         self._missing, self._missing_location = 0, ""
@@ -34,7 +34,7 @@ class LabelCheck:
             self._missing_location = self._missing_location or item.location
             self._missing += 1
             return
-        self._train_rows += item.split == "train"
+        self._rows[item.split] += 1
         self._is_multi_label |= item.is_multi_label
         counts = self._counts[item.split]
         for label in item.labels:
@@ -55,7 +55,9 @@ class LabelCheck:
             )  # fmt: skip
         if not train:
             return
-        if len(train) > _MAX_CLASSES and all(map(is_number, train)):
+        num_labels, num_rows = len(train.keys() | dev.keys()), sum(self._rows.values())
+        is_refused = not self._is_multi_label and has_too_many_labels(num_labels, num_rows)
+        if (len(train) > _MAX_CLASSES or is_refused) and all(map(is_number, train)):
             yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", len(train))
             return
         if self._is_full:
@@ -64,10 +66,10 @@ class LabelCheck:
                 advice="name another column with --label",
             )  # fmt: skip
             return
-        if not self._is_multi_label and has_too_many_labels(len(train), self._train_rows):
+        if is_refused:
             yield Finding(
-                "error", "labels-as-texts", f"labels in {self._train_rows:,} rows: finetune refuses so many",
-                len(train), advice="name another column with --label",
+                "error", "labels-as-texts", f"labels in {num_rows:,} rows: finetune refuses so many",
+                num_labels, advice="name another column with --label",
             )  # fmt: skip
             return
         yield from self._class_findings(train)
@@ -90,7 +92,7 @@ class LabelCheck:
             )  # fmt: skip
 
     def _class_findings(self, train: Counter[str]) -> Iterable[Finding]:
-        total = self._train_rows
+        total = self._rows["train"]
         common = ", ".join(
             f"{display_text(label)} {percent(count, total)}" for label, count in train.most_common(_LISTED)
         )
@@ -107,7 +109,7 @@ class LabelCheck:
             )  # fmt: skip
 
     def _balance_findings(self, train: Counter[str]) -> Iterable[Finding]:
-        total = self._train_rows
+        total = self._rows["train"]
         label, count = train.most_common(1)[0]
         if len(train) == 1:
             yield Finding(

@@ -75,7 +75,7 @@ def table_items(
         try:
             has_tags = isinstance(row.cells.get(label), list)
             texts = tuple(_text(row, column, has_tags=has_tags) for column in text_columns)
-            labels = _labels(row, label, settings.label_separator)
+            labels = _labels(row, label, settings.label_separator, row.cells.get(settings.text))
         except RowError as error:
             errors.handle(row.location, str(error))
             continue
@@ -120,11 +120,13 @@ def _text(row: TableRow, column: str, *, has_tags: bool) -> str:
     return checked_text(value)
 
 
-def _labels(row: TableRow, column: str, separator: str | None) -> tuple[str, ...] | None:
+def _labels(row: TableRow, column: str, separator: str | None, words: object) -> tuple[str, ...] | None:
     """Return the labels of a row as fine-tuning reads them; None if a cell of one label is empty."""
     if column in row.joined:
         return parse_label_columns(row, row.joined[column])
     value = row.cells.get(column)
+    if isinstance(value, list) and isinstance(words, list) and len(words) != len(value):
+        raise RowError(f"{len(words)} words and {len(value)} tags")
     if separator is not None or isinstance(value, list):
         return parse_label_set(value, separator or "")
     return None if is_empty_cell(value) else (parse_label(value),)

@@ -9,9 +9,11 @@ from albertine import progress
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.manifest import Manifest
 from albertine.demo.agreement_section import agreement_section
+from albertine.demo.claim_blocks import claim_blocks
 from albertine.demo.commands import albertine_executable, equivalent_commands, next_commands
 from albertine.demo.plan import BASE_MODEL
-from albertine.demo.workspace import DemoWorkspace, Start
+from albertine.demo.scores import baseline_scores, task_score
+from albertine.demo.workspace import DemoWorkspace
 from albertine.display import counted
 from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.info.transitions import LayerTransition
@@ -180,12 +182,12 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
     """Return charts of the scores on dev, next to baselines that do not read the text."""
     charts = []
     for name in workspace.task_names():
-        scores = {("pre-trained ALBERT", 1): _score(workspace.finetune_model(name))}
+        scores = {("pre-trained ALBERT", 1): task_score(workspace.finetune_model(name))}
         if workspace.settings.compare:
-            scores[("BERT", 2)] = _score(workspace.finetune_model(name, "bert"))
-            scores[("narrow BERT", 5)] = _score(workspace.finetune_model(name, "narrow-bert"))
-        scores[("without pre-training", 6)] = _score(workspace.finetune_model(name, "untrained"))
-        scores |= {(label, 4): score for label, score in _baseline_scores(workspace, name).items()}
+            scores[("BERT", 2)] = task_score(workspace.finetune_model(name, "bert"))
+            scores[("narrow BERT", 5)] = task_score(workspace.finetune_model(name, "narrow-bert"))
+        scores[("without pre-training", 6)] = task_score(workspace.finetune_model(name, "untrained"))
+        scores |= {(label, 4): score for label, score in baseline_scores(workspace, name).items()}
         bars = [Bar(label, score, f"{100 * score:.1f}", color) for (label, color), score in scores.items()]
         charts.append(bar_chart(_TASK_TITLES[name], bars))
     explanation = (
@@ -200,63 +202,15 @@ def _task_blocks(workspace: DemoWorkspace) -> list[str]:
     return [
         html_paragraphs(explanation),
         side_by_side(charts),
-        *_size_note(workspace),
+        *claim_blocks(workspace),
         *_bag_of_words_note(workspace),
     ]
-
-
-def _size_note(workspace: DemoWorkspace) -> list[str]:
-    """Return what the scores say about ALBERT's claim, the score per parameter; nothing without BERTs."""
-    if not workspace.settings.compare:
-        return []
-    counts = {
-        name: count_parameters(workspace.model_settings(name)).encoder for name in workspace.model_names
-    }
-    tasks = workspace.task_names()
-    num_ahead = {bert: _num_tasks_ahead(workspace, bert) for bert in ("narrow-bert", "bert")}
-    finding = (
-        f"ALBERT's claim is its score per parameter. With as many parameters ({counts['albert']:,} and "
-        f"{counts['narrow-bert']:,}) and the same training time, ALBERT is ahead of the narrow BERT on "
-        f"{num_ahead['narrow-bert']} of {len(tasks)} tasks here; it is ahead of the BERT of the same shape, "
-        f"with {counts['bert']:,}, on {num_ahead['bert']}."
-    )
-    losses = {name: workspace.probe_models()[name]["probe"]["mask_token_loss"]["value"] for name in counts}
-    if num_ahead["narrow-bert"] < len(tasks):
-        finding += " So the claim does not hold on all tasks at this size and with this training time."
-    if losses["narrow-bert"] < losses["albert"]:
-        finding += (
-            f" On held-out text it does not hold: the narrow BERT has the lower loss, "
-            f"{losses['narrow-bert']:.3f} instead of {losses['albert']:.3f}."
-        )
-    study = (
-        "One seed decides nothing, and all models have the learning rates that were chosen for the ALBERT "
-        "and for a BERT of its shape. Two studies test the claim with several seeds: that of the paper's "
-        "Table 2 after equal steps, and that of its Table 6 after equal time. With five seeds "
-        "each at the scale minutes, the first is undecided, and the second contradicts the claim. Their "
-        "pages, table-2.minutes.html and table-6.minutes.html, are in docs/studies/claims of the repository; "
-        "these commands repeat them:"
-    )
-    return [
-        html_paragraphs(finding, study),
-        code_block(
-            "albertine study table-2 --scale minutes --out studies\n"
-            "albertine study table-6 --scale minutes --out studies"
-        ),
-    ]
-
-
-def _num_tasks_ahead(workspace: DemoWorkspace, bert: Start) -> int:
-    """Return on how many tasks the ALBERT scores higher than a BERT."""
-    return sum(
-        _score(workspace.finetune_model(name)) > _score(workspace.finetune_model(name, bert))
-        for name in workspace.task_names()
-    )
 
 
 def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
     """Return an explanation if a bag of words scores higher on a task, else nothing."""
     scores = {
-        name: (_score(workspace.finetune_model(name)), _baseline_scores(workspace, name))
+        name: (task_score(workspace.finetune_model(name)), baseline_scores(workspace, name))
         for name in workspace.task_names()
     }
     if all(score >= baselines.get("bag of words", 0.0) for score, baselines in scores.values()):
@@ -270,23 +224,6 @@ def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
             "parameters and 16 GB of text, reaches 82.3 on SQuAD and 90.3 on SST-2."
         )
     ]
-
-
-def _baseline_scores(workspace: DemoWorkspace, name: str) -> dict[str, float]:
-    if name == "cloze":
-        most_common_accuracy = workspace.make_cloze_questions()["dev"]["most_common_accuracy"]
-        return {"the most common word": most_common_accuracy, "guessing": 0.25}
-    task_summary = next(
-        summary for summary in workspace.make_world()["tasks"] if summary["name"].lower() == name
-    )
-    return {"bag of words": task_summary["bag_of_words_score"]} | (
-        {"guessing": task_summary["guessing_score"]} if task_summary["guessing_score"] else {}
-    )
-
-
-def _score(result: dict[str, Any]) -> float:
-    metrics = result["metrics"]
-    return float(metrics.get("exact", metrics.get("accuracy", result["primary_metric"])))
 
 
 def _transition_blocks(workspace: DemoWorkspace, probe_results: dict[str, Any]) -> list[str]:

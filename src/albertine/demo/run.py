@@ -12,6 +12,7 @@ from albertine.demo.page import demo_page
 from albertine.demo.plan import PLAN_NUMBER
 from albertine.demo.settings import DemoSettings
 from albertine.demo.size import with_size
+from albertine.demo.study_pages import copy_study_pages
 from albertine.demo.workspace import RESULTS_FOLDER, DemoWorkspace
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
@@ -50,6 +51,8 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
                 step.run()
             finally:
                 _write_elapsed_seconds(out, elapsed_before + time.monotonic() - started)
+        if settings.compare:
+            copy_study_pages(out)
         demo_page(workspace, _elapsed_seconds(out)).write(out / REPORT_FILE)
     _print_next_commands(workspace)
 

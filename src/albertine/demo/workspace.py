@@ -11,6 +11,7 @@ OUT/untrained/           the ALBERT with its initial weights; in tasks/, the sam
 OUT/bert/                with --compare, a BERT of the same shape, trained for the same time
 OUT/narrow-bert/         with --compare, a BERT with as many parameters, trained for the same time
 OUT/NAME-tasks/          these BERTs fine-tuned on each task
+OUT/studies/             with --compare, pages of the studies that test ALBERT's claim
 OUT/results/NAME.json    the result of a step; a step with a result is not run again
 """
 

@@ -9,7 +9,7 @@ from albertine.errors import InputError
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData
 from albertine.finetune.run import build_trainer
-from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
+from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings, SweepGrid, SweepSettings
 from albertine.train import duration
 from albertine.train.distributed import Distributed
 
@@ -53,6 +53,8 @@ def with_measured_steps(
     settings: FinetuneSettings,
     data: FinetuneData,
     distributed: Distributed,
+    *,
+    num_evaluations: int | None = None,
 ) -> FinetuneSettings:
     """Return settings with steps in place of minutes; runs that have begun keep their steps.
 
@@ -61,6 +63,7 @@ def with_measured_steps(
         settings: requested settings.
         data: examples and checkpoint.
         distributed: the processes.
+        num_evaluations: number of evaluations on dev in these minutes; by default that of the settings.
     """
     minutes = settings.train.minutes
     if minutes is None:
@@ -77,8 +80,8 @@ def with_measured_steps(
         with TemporaryDirectory() as folder, progress.quiet_output():
             trainer = build_trainer(Path(folder), trial, data, distributed, can_collapse=False)
             token_seconds = duration.seconds_per_token(trainer, 0, distributed)
-        batch_size, every = trial.train.batch_size or 1, settings.train.evaluate_every
-        steps = distributed.broadcast(_steps_that_fit(minutes, batch_size, every, data, token_seconds))
+        train = replace(settings.train, batch_size=trial.train.batch_size)
+        steps = distributed.broadcast(_steps_that_fit(train, data, token_seconds, num_evaluations))
         duration.print_measured_steps(minutes, steps)
     train = replace(settings.train, minutes=None, steps=steps, batch_size=trial.train.batch_size)
     return replace(settings, train=train)
@@ -89,13 +92,14 @@ def _stored_steps(run: Path) -> int | None:
 
 
 def _steps_that_fit(
-    minutes: float, batch_size: int, evaluate_every: int | None, data: FinetuneData, token_seconds: float
+    train: FinetuneTrainSettings, data: FinetuneData, token_seconds: float, num_evaluations: float | None
 ) -> int:
     """Return the number of steps that fit, evaluations included."""
     train_tokens = sum(sample.num_tokens for sample in data.train_samples)
     dev_tokens = sum(sample.num_tokens for sample in data.dev_samples)
+    minutes, batch_size = train.minutes or 0.0, train.batch_size or 1
     step_seconds = batch_size * train_tokens / data.num_samples * token_seconds
-    evaluations = (
-        _DEFAULT_EVALUATIONS if evaluate_every is None else 60 * minutes / step_seconds / evaluate_every + 1
-    )
-    return duration.steps_that_fit(minutes, step_seconds, evaluations * dev_tokens, token_seconds)
+    if num_evaluations is None:
+        every = train.evaluate_every
+        num_evaluations = _DEFAULT_EVALUATIONS if every is None else 60 * minutes / step_seconds / every + 1
+    return duration.steps_that_fit(minutes, step_seconds, num_evaluations * dev_tokens, token_seconds)

@@ -127,10 +127,11 @@ def selecting_metric(settings: FinetuneSettings, task: str) -> str | None:
     """Return the metric that selects the best model; None for that of the task.
 
     With balanced weights all labels count the same, which accuracy would undo: where one label is frequent,
-    a model that always predicts it can have the highest.
+    a model that always predicts it can have the highest. The tasks of a benchmark keep their own metric.
     """
     if settings.metric is None and settings.train.class_weights == "balanced":
-        return find_task(task).task_type.balanced_metric
+        known = find_task(task)
+        return None if known.is_official else known.task_type.balanced_metric
     return settings.metric
 
 

@@ -187,9 +187,15 @@ def prediction_writer(
     if out is not None:
         check_table_file(out, [submission.suffix] if submission and submission.suffix else [])
     columns = task.task_type.table_columns
-    # Labels are separated as in the training data.
-    separator = card.columns.get("label_separator") or task.task_type.list_separator
+    separator = _list_separator(card, task)
     return lambda _, rows: write_table(rows, out, columns, "predictions", list_separator=separator)
+
+
+def _list_separator(card: TaskCard, task: Task) -> str:
+    """Return the separator of lists in a cell; sets of labels have that of the training data."""
+    in_data = card.columns.get("label_separator")  # a card has it for any task
+    has_label_sets = "label_separator" in task.task_type.column_settings
+    return in_data if in_data and has_label_sets else task.task_type.list_separator
 
 
 def _is_submission(submission: SubmissionFormat, task: Task, data: str, out: Path | None) -> bool:

@@ -72,6 +72,7 @@ def line_chart(
     parts = [_axes_svg(scale, axes)]
     parts += [_reference_line_svg(scale, reference_line) for reference_line in reference_lines]
     parts += [_curve_svg(scale, curve) for curve in nonempty]
+    parts += _reference_labels_svg(scale, reference_lines)
     parts += _curve_labels_svg(scale, [curve for curve in nonempty if curve.name])
     return (
         f'<figure class="chart"><figcaption>{escape(title)}</figcaption>'
@@ -131,11 +132,21 @@ def _axes_svg(scale: _AxisScale, axes: Axes) -> str:
 
 
 def _reference_line_svg(scale: _AxisScale, reference_line: ReferenceLine) -> str:
-    y, right = scale.y(reference_line.value), _WIDTH - _RIGHT
-    return (
-        f'<line class="reference" x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
-        f'<text class="tick end" x="{right - 2}" y="{y - 5:.1f}">{escape(reference_line.name)}</text>'
-    )
+    y = scale.y(reference_line.value)
+    return f'<line class="reference" x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - _RIGHT}" y2="{y:.1f}"/>'
+
+
+def _reference_labels_svg(scale: _AxisScale, reference_lines: Sequence[ReferenceLine]) -> list[str]:
+    """Return the label above each line, or below it if there is no room between it and the line above."""
+    parts, last_y = [], -math.inf
+    for reference_line in sorted(reference_lines, key=lambda line: -line.value):
+        y = scale.y(reference_line.value)
+        last_y = y - 5 if y - 5 >= last_y + _LABEL_SPACING else max(y, last_y) + _LABEL_SPACING
+        parts.append(
+            f'<text class="tick end over" x="{_WIDTH - _RIGHT - 2}" y="{last_y:.1f}">'
+            f"{escape(reference_line.name)}</text>"
+        )
+    return parts
 
 
 def _curve_svg(scale: _AxisScale, curve: Curve) -> str:
@@ -152,16 +163,25 @@ def _curve_svg(scale: _AxisScale, curve: Curve) -> str:
 
 def _curve_labels_svg(scale: _AxisScale, curves: Sequence[Curve]) -> list[str]:
     """Return the label at the end of each curve, without overlaps."""
-    ends = sorted(((scale.y(curve.points[-1][1]) + 4, curve) for curve in curves), key=lambda pair: pair[0])
-    parts, last_y = [], -math.inf
-    for y, curve in ends:
-        last_y = max(y, last_y + _LABEL_SPACING)
-        x = scale.x(curve.points[-1][0]) + 7
-        parts.append(
-            f'<text class="name color-{curve.color}" x="{x:.1f}" y="{last_y:.1f}">'
-            f"<title>{escape(curve.name)}</title>{escape(_truncated(curve.name))}</text>"
-        )
-    return parts
+    curves = sorted(curves, key=lambda curve: -curve.points[-1][1])
+    heights = _spread([scale.y(curve.points[-1][1]) + 4 for curve in curves])
+    return [
+        f'<text class="name over color-{curve.color}" x="{scale.x(curve.points[-1][0]) + 7:.1f}" y="{y:.1f}">'
+        f"<title>{escape(curve.name)}</title>{escape(_truncated(curve.name))}</text>"
+        for curve, y in zip(curves, heights, strict=True)
+    ]
+
+
+def _spread(heights: Sequence[float]) -> list[float]:
+    """Return increasing heights of labels, moved apart; where they fit, none is below the x axis."""
+    spread: list[float] = []
+    for y in heights:
+        spread.append(max(y, spread[-1] + _LABEL_SPACING) if spread else y)
+    lowest = max(_HEIGHT - _BOTTOM + 4.0, _TOP + _LABEL_SPACING * (len(spread) - 1))
+    for index in reversed(range(len(spread))):
+        spread[index] = min(spread[index], lowest)
+        lowest = spread[index] - _LABEL_SPACING
+    return spread
 
 
 def _truncated(name: str) -> str:

@@ -94,7 +94,9 @@ class RunComparison:
     def _common_parts(self) -> list[str]:
         parents = [run.name.split("/")[:-1] for run in self.runs]
         levels = takewhile(lambda parts: len(set(parts)) == 1, zip(*parents, strict=False))
-        return [parts[0] for parts in levels]
+        common = [parts[0] for parts in levels]
+        is_folder = any(part and not part.endswith(":") for part in common)  # not only / or s3://
+        return common if is_folder else []
 
     @property
     def differing_settings(self) -> dict[str, tuple[Any, ...]]:
@@ -159,6 +161,12 @@ class RunComparison:
                 f"{', '.join(self._measured_otherwise)}; measure all models on the same data, with "
                 + ("albertine probe" if self.runs[0].task is None else "albertine evaluate")
             )
+        if len({run.metric for run in self.runs}) > 1:
+            names = dict.fromkeys(run.metric or "that of the task" for run in self.runs)
+            warnings.append(
+                f"different metrics select the best models and are their scores ({', '.join(names)}), so the "
+                "scores have no difference; give the same --metric"
+            )
         if all(len(run.seeds) == 1 for run in self.runs):
             warnings.append("one seed for each: a small difference can be chance")
         return warnings
@@ -221,7 +229,7 @@ def _read_run(run: Path) -> ComparedRun:
     if not steps:
         raise InputError(f"{name}: no training step yet; compare the runs later")
     task = _task_name(str(settings["task"]), curve_folder) if "task" in settings else None
-    metric = settings["metric"] if isinstance(settings.get("metric"), str) else None
+    metric = None if task is None else _selecting_metric(find_task(task), settings.get("metric"))
     selected_task = None if task is None else find_task(task).compared_by(metric)
     if results:
         runs = _one_per_seed(results)
@@ -248,6 +256,12 @@ def _read_run(run: Path) -> ComparedRun:
         tokens=int(steps[-1]["tokens"]),
         seconds=steps[-1].get("seconds") or 0.0,
     )
+
+
+def _selecting_metric(task: Task, metric: Any) -> str | None:
+    """Return the metric of a run's settings; None for that of the task, which may also be given by name."""
+    own = task.primary_metrics or task.task_type.primary_metrics
+    return metric if isinstance(metric, str) and own != (metric,) else None
 
 
 def _is_compared(name: str) -> bool:

@@ -334,17 +334,18 @@ def _has_google_credentials() -> bool:
     """Return whether there are credentials, valid or not: without any, the library tries for 100 seconds."""
     if os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
         return True
-    folder = os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud"
-    return Path(folder, "application_default_credentials.json").exists() or _is_google_machine()
+    override = os.environ.get("GOOGLE_GCLOUD_ADC_PATH_OVERRIDE")  # as in the library that pyarrow uses
+    file = override or Path.home() / ".config" / "gcloud" / "application_default_credentials.json"
+    return Path(file).exists() or _is_google_machine()
 
 
 @lru_cache(maxsize=1)
 def _is_google_machine() -> bool:
     """Return whether the server answers that has the role of a machine of Google Cloud."""
-    host = os.environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
+    host, _, port = os.environ.get("GCE_METADATA_ROOT", "metadata.google.internal").partition(":")
     try:
-        socket.create_connection((host, 80), _METADATA_SECONDS).close()
-    except OSError:
+        socket.create_connection((host, int(port or 80)), _METADATA_SECONDS).close()
+    except (OSError, ValueError, OverflowError):
         return False
     return True
 

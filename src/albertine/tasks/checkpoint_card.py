@@ -131,14 +131,12 @@ def card_for_task(card: TaskCard, task: Task, source: str) -> TaskCard:
                 f"{source}: its labels are {model_labels}; those of {task.name} are {task_labels}"
             )
         card = replace(card, labels=task.labels)  # unnamed labels are assumed to be in the order of the task
-    if card.metric_names and (task.name == card.task or not task.is_official):
-        metric_names, metric = card.metric_names, card.metric
-    else:
-        metric_names, metric = task.metric_names, None
+    keeps_metrics = task.name == card.task or not task.is_official
+    metric_names = card.metric_names if card.metric_names and keeps_metrics else task.metric_names
     return replace(
         card,
         task=task.name,
         metric_names=metric_names,
-        metric=metric,
+        metric=card.metric if keeps_metrics else None,
         allows_no_answer=card.allows_no_answer or task.allows_no_answer,
     )

@@ -10,6 +10,8 @@ from albertine.tasks.examples import AnswerText
 from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.settings import DataSettings
 
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
 
 def example_id(row: TableRow, columns: DataSettings) -> str:
     """Return the id of a row; its number if it has none."""
@@ -89,7 +91,11 @@ def parse_number(value: Any, column: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not a number") from None
+        has_comma = isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip())
+        advice = "; write it with a point" if has_comma else ""
+        raise RowError(
+            f"column {display_text(column)} holds {describe_value(value)}, not a number{advice}"
+        ) from None
     if number != number or abs(number) == float("inf"):
         raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not a finite number")
     return number

@@ -126,8 +126,8 @@ def _check_kept(source: str, columns: Sequence[str], available: Collection[str],
     for column in columns:
         if column in available and (name := keep.output_name(column)) != column:
             progress.print_message(
-                f"{source}: column {display_text(column)} is kept as {display_text(name)}, beside the "
-                f"predicted {display_text(column)}"
+                f"{source}: column {display_text(column)} is kept as {display_text(name)}, because "
+                "a value of predictions has its name"
             )
 
 

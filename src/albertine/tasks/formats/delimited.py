@@ -174,6 +174,8 @@ def _csv_cells(name: str, stream: BinaryIO, *, has_header: bool) -> Iterator[tup
             yield line
 
     first_line = 1
+    if header.strip().lower() in ("sep=;", "sep=,"):  # a note of Excel's for itself
+        raise InputError(f"{name}: its first line, {header.strip()}, names no columns; remove it")
     uses_semicolons = ";" in header and "," not in header
     reader = csv.reader(row_lines(), strict=True, delimiter=";" if uses_semicolons else ",")
     while True:

@@ -75,7 +75,8 @@ def read_rows(
         if missing is None:
             missing = next((column for column in selection.kept or () if column not in available), None)
             option = "--keep"
-        if missing is not None and not header and len(available) == 1 and ";" in "".join(first_rows[0]):
+        first_cells = first_rows[0] if first_rows else []
+        if missing is not None and not header and len(available) == 1 and ";" in "".join(first_cells):
             raise InputError(
                 f"{source}: no column {display_text(missing)}; each row is one cell. Semicolons separate "
                 "cells only below a line of column names: add one, or convert the file"
@@ -133,7 +134,10 @@ def _with_selection(row: TableRow, selection: ColumnSelection) -> TableRow:
 
 def _kept_values(row: TableRow, keep: KeepRequest, columns: Sequence[str] | None) -> dict[str, Any]:
     if columns is None and (clash := keep.clash(row.cells)) is not None:
-        raise RowError(f"column {display_text(clash)} has the name of a value of the predictions")
+        raise RowError(
+            f"column {display_text(clash)} would be kept as {display_text(keep.output_name(clash))}, "
+            "and another column has this name"
+        )
     values = {}
     for column in row.cells if columns is None else columns:
         try:

@@ -7,29 +7,36 @@ _ENTITY_PREFIXES = frozenset("BIELSU")
 
 
 def tagging_metrics(
-    labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
+    labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], tag_set: Iterable[str] = ()
 ) -> dict[str, float]:
     """Return the accuracy per word and, if there are tags such as B-X and I-X, metrics of entities.
+
+    Where there is no entity to find and none is found, nothing is wrong: the metrics are 1.
 
     Args:
         labels: tags of the words of each sentence.
         predictions: predicted tags of the words of each sentence.
+        tag_set: all tags of the model; the labels may have only some of them.
     """
     flat_labels = [tag for tags in labels for tag in tags]
     flat_predictions = [tag for tags in predictions for tag in tags]
     num_correct = sum(a == b for a, b in zip(flat_labels, flat_predictions, strict=True))
     metrics = {"accuracy": num_correct / max(1, len(flat_labels))}
-    if marks_entities(flat_labels):
+    if marks_entities((*tag_set, *flat_labels)):
         true_entities, predicted_entities = _all_entities(labels), _all_entities(predictions)
         num_correct_entities = len(true_entities & predicted_entities)
         num_entities = len(true_entities) + len(predicted_entities)
         metrics = {
-            "f1": 2 * num_correct_entities / num_entities if num_entities else 0.0,
-            "precision": num_correct_entities / len(predicted_entities) if predicted_entities else 0.0,
-            "recall": num_correct_entities / len(true_entities) if true_entities else 0.0,
+            "f1": 2 * num_correct_entities / num_entities if num_entities else 1.0,
+            "precision": _share(num_correct_entities, len(predicted_entities), num_entities),
+            "recall": _share(num_correct_entities, len(true_entities), num_entities),
             **metrics,
         }
     return metrics
+
+
+def _share(num_correct: int, number: int, num_entities: int) -> float:
+    return num_correct / number if number else float(num_entities == 0)
 
 
 def marks_entities(tags: Iterable[str]) -> bool:

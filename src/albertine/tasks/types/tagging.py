@@ -243,7 +243,7 @@ class Tagging(TaskType):
     ) -> Metrics:
         """Return the accuracy per word and, if tags have prefixes such as B- and I-, metrics of entities."""
         tags = [require_label(example.tags, example.location, "tags") for example in examples]
-        return tagging_metrics(tags, [prediction["tags"] for prediction in predictions])
+        return tagging_metrics(tags, [prediction["tags"] for prediction in predictions], self.labels)
 
     @classmethod
     def selecting_metrics(cls, card: TaskCard) -> tuple[str, ...]:
