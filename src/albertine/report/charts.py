@@ -1,7 +1,7 @@
 """Line charts as SVG and bar charts as HTML, in the colors of the page for light and dark mode.
 
-Curves are labeled at their ends instead of in a legend; baselines are dashed lines. Charts are
-at most half a page wide, so that a phone shows them whole.
+Curves are labeled at the right, at the heights of their ends, instead of in a legend; baselines are
+dashed lines. Charts are at most half a page wide, so that a phone shows them whole.
 """
 
 import math
@@ -162,11 +162,11 @@ def _curve_svg(scale: _AxisScale, curve: Curve) -> str:
 
 
 def _curve_labels_svg(scale: _AxisScale, curves: Sequence[Curve]) -> list[str]:
-    """Return the label at the end of each curve, without overlaps."""
+    """Return the labels right of the axes, each at the height of its curve's end, without overlaps."""
     curves = sorted(curves, key=lambda curve: -curve.points[-1][1])
     heights = _spread([scale.y(curve.points[-1][1]) + 4 for curve in curves])
     return [
-        f'<text class="name over color-{curve.color}" x="{scale.x(curve.points[-1][0]) + 7:.1f}" y="{y:.1f}">'
+        f'<text class="name color-{curve.color}" x="{_WIDTH - _RIGHT + 7}" y="{y:.1f}">'
         f"<title>{escape(curve.name)}</title>{escape(_truncated(curve.name))}</text>"
         for curve, y in zip(curves, heights, strict=True)
     ]
