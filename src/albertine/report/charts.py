@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 _WIDTH, _HEIGHT = 480, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 96, 30, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 112, 30, 44
 NUM_COLORS = 6  # of curves, --color-1 and so on
 _MAX_LABEL_LENGTH = 12  # characters
 _LABEL_SPACING = 15  # minimum distance of two labels
