@@ -25,6 +25,18 @@ def short_attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     objects._gs.cache_clear()
 
 
+@pytest.fixture
+def no_google_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Provide a home without credentials, on a machine that is none of Google's."""
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GCLOUD_ADC_PATH_OVERRIDE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GCE_METADATA_ROOT", "256.0.0.1")
+    objects._is_google_machine.cache_clear()
+    yield
+    objects._is_google_machine.cache_clear()
+
+
 def test_without_credentials_one_line_says_where_they_belong(
     empty_cache: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,15 +49,24 @@ def test_without_credentials_one_line_says_where_they_belong(
         key.write_text("{}")
 
 
-def test_no_credentials_at_all_are_noticed_at_once(
-    empty_cache: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CLOUDSDK_CONFIG", raising=False)
-    monkeypatch.setenv("GCE_METADATA_HOST", "256.0.0.1")  # no machine of Google's
-    objects._is_google_machine.cache_clear()
+def test_no_credentials_at_all_are_noticed_at_once(empty_cache: None, no_google_credentials: None) -> None:
     message = one_line_error("gs://bucket")
     assert "gs://bucket: no credentials; they belong in GOOGLE_APPLICATION_CREDENTIALS" in message
-    objects._is_google_machine.cache_clear()
+
+
+def test_credentials_are_where_the_library_looks(
+    no_google_credentials: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not objects._has_google_credentials()
+    monkeypatch.setenv("GOOGLE_GCLOUD_ADC_PATH_OVERRIDE", str(tmp_path / "key.json"))
+    assert not objects._has_google_credentials()
+    (tmp_path / "key.json").write_text("{}")
+    assert objects._has_google_credentials()
+    (tmp_path / "key.json").unlink()
+    with socket.create_server(("127.0.0.1", 0)) as server:  # in place of that of a machine of Google's
+        monkeypatch.setenv("GCE_METADATA_ROOT", f"127.0.0.1:{server.getsockname()[1]}")
+        objects._is_google_machine.cache_clear()
+        assert objects._has_google_credentials()
 
 
 def test_a_lost_connection_gives_one_line(google_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

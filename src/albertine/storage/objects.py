@@ -342,7 +342,7 @@ def _has_google_credentials() -> bool:
 @lru_cache(maxsize=1)
 def _is_google_machine() -> bool:
     """Return whether the server answers that has the role of a machine of Google Cloud."""
-    host, _, port = os.environ.get("GCE_METADATA_ROOT", "metadata.google.internal").partition(":")
+    host, _, port = (os.environ.get("GCE_METADATA_ROOT") or "metadata.google.internal").partition(":")
     try:
         socket.create_connection((host, int(port or 80)), _METADATA_SECONDS).close()
     except (OSError, ValueError, OverflowError):
