@@ -234,7 +234,7 @@ def test_as_many_words_as_tags(tmp_path: Path) -> None:
     data = write(tmp_path / "tags.jsonl", [*rows, {"text": ["Ada", "sings"], "label": ["B-P"]}])
     (found,) = (each for each in check_data([data], CheckSettings()).findings if each.kind == "unreadable")
     assert found.count == 1
-    assert "2 words and 1 tags" in found.example
+    assert "2 words and 1 tag; each word needs a tag" in found.example
 
 
 def test_no_header_is_for_files_that_may_have_none(tmp_path: Path) -> None:

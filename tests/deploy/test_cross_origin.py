@@ -104,3 +104,11 @@ def test_a_star_allows_any_origin(models: dict[str, Path]) -> None:
 def test_an_origin_has_scheme_and_host(value: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["serve", "none", "--cors-origins", value]) == 2
     assert "must be scheme, host and port in lower case without a path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "value", ["https://a.org:443", "http://a.org:80", "https://a.org:0", "https://a.org:99999"]
+)
+def test_an_origin_has_no_default_or_invalid_port(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["serve", "none", "--cors-origins", value]) == 2
+    assert "its port is invalid, or one that browsers leave out" in capsys.readouterr().err

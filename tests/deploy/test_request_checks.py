@@ -105,7 +105,11 @@ def test_only_json_is_accepted(
         assert response["error"].endswith(": must be application/json")
 
 
+def test_an_address_may_be_spelled_in_another_way() -> None:
+    assert allowed_hosts("127.0.0.1", ["2001:DB8:0:0::1"]).allows("2001:db8::1")
+
+
 def test_an_allowed_host_must_be_a_host_name(capsys: pytest.CaptureFixture[str]) -> None:
-    for value in ("http://example.org", "example.org:80", "example.org,"):
+    for value in ("http://example.org", "example.org:80", "example.org,", "10.0.0.1:80", "cafe:80", ":::"):
         assert run_command(app, ["serve", "none", "--allowed-hosts", value]) == 2
         assert "must be a host name without scheme, port and path" in capsys.readouterr().err

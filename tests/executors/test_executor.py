@@ -19,6 +19,7 @@ from albertine.executors.executor import run_window
 from albertine.executors.process_pool import ProcessPool
 from albertine.executors.ray_address import running_cluster
 from albertine.executors.ray_worker import JobSetup
+from albertine.extras import install_command
 
 
 class SimulatedWork:
@@ -84,7 +85,7 @@ def test_missing_ray_is_one_line(
 ) -> None:
     monkeypatch.setattr(ray_cluster, "find_spec", lambda _: None)
     assert run_command(app, ["world", "write", str(tmp_path / "world"), "--cluster", "ray"]) == 2
-    expected = "albertine: --cluster ray: needs an extra; pip install 'albertine[scale]'\n"
+    expected = f"albertine: --cluster ray: needs an extra; {install_command('scale')}\n"
     assert capsys.readouterr().err == expected
     assert not (tmp_path / "world").exists()
 

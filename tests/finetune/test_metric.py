@@ -81,8 +81,6 @@ def test_a_model_that_always_predicts_one_label_is_named(
     assert predictions
     label = predictions.only_label(TASK_TYPES["classify"])
     assert label in {"often", "[rare]"}
-    few = replace(predictions.decisions, predicted=predictions.decisions.predicted[:19])
-    assert replace(predictions, decisions=few).only_label(TASK_TYPES["classify"]) is None  # may be chance
     page = finetuning_page(tmp_path / "run").html()
     assert f"On dev, the model always predicts \u201c{label}\u201d" in page
     assert "--train.class-weights balanced, more steps" in page

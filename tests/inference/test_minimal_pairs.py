@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.stats import binomtest
 from tests.conftest import made_up_sentences
@@ -121,6 +122,19 @@ def test_the_interval_of_a_mean_counts_small_paradigms_fully() -> None:
     margin = 1.96 * (0.25 / 15.84 + 1.96**2 / (4 * 15.84**2)) ** 0.5 / (1 + 1.96**2 / 15.84)
     assert both.high - both.low == pytest.approx(2 * margin, rel=1e-3)
     assert one.high - one.low < (both.high - both.low) / 4
+
+
+def test_the_interval_of_a_mean_is_wide_enough_where_the_small_paradigm_is_difficult() -> None:
+    generator = np.random.default_rng(0)
+    sizes, shares = (400, 400, 400, 20), (0.97, 0.95, 0.97, 0.55)
+    hits = 0
+    for _ in range(500):
+        paradigms = [minimal_pairs_module._Paradigm("", size) for size in sizes]
+        for paradigm, share in zip(paradigms, shares, strict=True):
+            paradigm.points["token"] = float(generator.binomial(paradigm.num_pairs, share))
+        result = minimal_pairs_module._accuracy("", paradigms, "token")
+        hits += result.low <= sum(shares) / 4 <= result.high
+    assert hits >= 450  # 0.93 of them; sizes alone would give 0.85
 
 
 def test_sentences_of_the_same_tokens_are_ties_of_half_a_point(checkpoint: Path, tmp_path: Path) -> None:

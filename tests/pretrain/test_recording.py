@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -15,6 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from albertine import progress
 from albertine.corpus.corpus import open_corpus
 from albertine.errors import InputError
+from albertine.extras import install_command
 from albertine.pretrain.curriculum import CurriculumSettings
 from albertine.pretrain.curve_plot import draw_curve
 from albertine.pretrain.plateau import PlateauDetector
@@ -211,7 +213,7 @@ def test_missing_tracker_raises(
     settings: PretrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trackers, "find_spec", lambda _: None)
-    with pytest.raises(InputError, match=r"pip install 'albertine\[track\]'"):
+    with pytest.raises(InputError, match=re.escape(install_command("track"))):
         pretrain(tmp_path / "run", with_train(settings, tracker="wandb"))
     assert not (tmp_path / "run").exists()
 

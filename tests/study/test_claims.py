@@ -55,6 +55,29 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
     assert plan.detectable or claim.recurrence
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CLAIM + 'only_scales = ["minuts"]\n', "minuts: unknown scale (did you mean minutes?)"),
+        (CLAIM + 'only_scales = ["minutes"]\n', "c: expects nothing at the scale smoke; change only_scales"),
+        (CLAIM + "[scales.smoke.deviations]\nsop_acuracy = 1\n", "sop_acuracy: unknown"),
+        (CLAIM + "[scales.smoke.deviations]\nsop_accuracy = -1\n", "deviations.sop_accuracy = -1"),
+        (CLAIM + "[pretrain]\ntrain.minutes = 1\n", "train.minutes"),
+    ],
+)
+def test_what_a_scale_cannot_use_is_refused(text: str, message: str) -> None:
+    claim = parse_claim(text, "c", "c.toml")
+    with pytest.raises(InputError) as error:
+        check_arms(claim, find_protocol(claim, "smoke"))
+    assert message in str(error.value)
+
+
+def test_claims_of_tables_come_first_and_by_number() -> None:
+    names = claim_names()
+    assert names[:3] == ["table-2", "table-3", "table-4"]
+    assert names.index("table-9") < names.index("table-10") < names.index("albertine")
+
+
 def test_a_plan_knows_what_seeds_can_detect_before_any_run(tmp_path: Path) -> None:
     (plan,) = plan_studies([find_claim("local-start")], tmp_path / "out", StudySettings(scale="minutes"))
     (detectable,) = plan.detectable
@@ -124,11 +147,17 @@ def test_another_scale_leaves_the_version_of_a_claim_the_same() -> None:
             'equal_time = "SOP"\nstarts = { SOP = "NSP" }\n[arms]',
             "c.toml: equal_time and starts: the time of an arm would",
         ),
+        (
+            "[arms]",
+            'starts = { SOP = "NSP" }\n[recurrence]\nabove = 0\nbelow = 1\n[arms]',
+            "c.toml: recurrence and starts: the tokens of an arm would lack those of its start",
+        ),
+        ('than = "NSP"', 'than = "SOP"', "c.toml: expectations: SOP: compared with itself; name another arm"),
         ("", "[scales]\nsmoke = 5", "c.toml: scales.smoke: expected a table"),
         (
             "",
             '[published]\ncolumns = ["a"]\nrows.SOP = [1, 2]',
-            "published.rows.SOP: 2 numbers for 1 columns",
+            "published.rows.SOP: 2 numbers for 1 column",
         ),
     ],
 )

@@ -320,7 +320,7 @@ def test_a_failed_run_is_a_result(
     assert "failed" in capsys.readouterr().out
     report = _report(tmp_path)
     assert report["arms"][0]["failures"] == {"0": "the loss is not finite", "1": "the loss is not finite"}
-    assert report["verdicts"][0]["reason"] == "no seed that both arms have finished"
+    assert report["verdicts"][0]["reason"] == "no seed has this measure in both arms"
     assert not list(tmp_path.rglob("checkpoints"))  # of the runs that failed
     assert "the loss is not finite" in (tmp_path / "studies" / "claims" / "order.smoke.html").read_text()
 

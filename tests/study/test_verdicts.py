@@ -54,7 +54,10 @@ def test_too_few_seeds_decide_nothing() -> None:
     expectation = Expectation("sop_accuracy", "a", "b", 1.0)
     verdict = judge(expectation, [2.0, 2.1, 1.9, 2.0, None], _ZEROS)
     assert verdict.outcome == "undecided"
-    assert verdict.reason == "4 of at least 5 seeds; 1 of 5 seeds left out (a run failed or is missing)"
+    assert (
+        verdict.reason
+        == "4 of at least 5 seeds; 1 of 5 seeds left out (failed, missing, or without this measure)"
+    )
     assert verdict.seeds_needed == 5
 
 

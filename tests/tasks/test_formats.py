@@ -190,11 +190,16 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": 3, "label": 1}\n', "classify", "line 1: column text holds int 3, not text"),
         ("a.jsonl", '{"text": "x", "label": 1}\n[]\n', "classify", "line 2: list [], not a record"),
         ("a.jsonl", '{"text": "x"\n', "classify", "line 1: not JSON"),
-        ("a.xlsx", "x", "classify", "a.xlsx: unsupported format"),
+        ("a.xlsx", "x", "classify", "a.xlsx: a spreadsheet; save it as CSV in UTF-8"),
         ("a.parquet", "x", "classify", "a.parquet: damaged, or not Parquet"),
         ("a.parquet.gz", "x", "classify", "a.parquet.gz: compressed Parquet file; decompress it"),
         ("a.csv.gz", "x", "classify", "corrupt, or its suffix does not match"),
-        ("a.jsonl", '{"text": ["a", "b"], "label": ["N"]}\n', "tag", "line 1: 2 words and 1 tags"),
+        (
+            "a.jsonl",
+            '{"text": ["a", "b"], "label": ["N"]}\n',
+            "tag",
+            "line 1: 2 words and 1 tag; each word needs a tag",
+        ),
         ("a.conll", "EU N\nrejects\n", "tag", "line 2: a word without a tag"),
         ("a.conll", "\n\n", "tag", "no sentences"),
         (

@@ -58,6 +58,17 @@ def read(file: Path, **columns: Any) -> list[tuple[str, ...] | None]:
     return [example.labels for example in examples if isinstance(example, MultiLabelExample)]
 
 
+def test_another_separator_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"text": f"song {n}", "label": ["loud|sweet", "loud", "rock, pop"][n % 3]} for n in range(6)]
+    data = str(write_csv(tmp_path / "a.csv", rows))
+    task = find_task("multi-label")
+    examples = load_examples(task, data, "train", DataSettings(), require_labels=True)
+    task.task_type.complete_card(TaskCard("multi-label", "multi-label"), examples, data)
+    message = capsys.readouterr().err
+    assert "the label loud|sweet seems to be several" in message
+    assert "--label-separator '|'" in message
+
+
 def test_labels_in_one_cell(tmp_path: Path) -> None:
     rows = [{"text": "x", "label": label} for label in ("b; a", "", "c", "a;a;", " ; ")]
     expected = [("b", "a"), (), ("c",), ("a",), ()]

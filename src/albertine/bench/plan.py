@@ -29,7 +29,7 @@ from albertine.device import peak_memory
 from albertine.errors import WorkError
 from albertine.executors.executor import JobT, ResultT
 from albertine.executors.process_pool import ProcessPool
-from albertine.plan.plan import FORWARD_SHARE, TrainingPlan, plan_training
+from albertine.plan.plan import TrainingPlan, forward_share, plan_training
 from albertine.plan.settings import THIS_MACHINE, PlanSettings
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
@@ -184,7 +184,7 @@ def _length_settings(plan: TrainingPlan, seconds: float) -> dict[str, str]:
     """Return the settings of a run that takes about some seconds, with its evaluations."""
     steps = max(_MIN_STEPS, round((1 - _EVALUATION_SHARE) * seconds / plan.step.total))
     interval = math.ceil(steps / _EVALUATIONS)
-    token_seconds = FORWARD_SHARE * plan.step.passes / plan.workload.step_tokens
+    token_seconds = forward_share(plan.workload) * plan.step.passes / plan.workload.step_tokens
     tokens = _EVALUATION_SHARE * seconds / (1 + steps // interval) / token_seconds
     least, most = _EVALUATION_TOKENS
     return {

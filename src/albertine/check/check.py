@@ -25,7 +25,7 @@ from albertine.json_input import RECODE
 from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
 from albertine.tasks.formats.conll import CONLL_SUFFIXES
-from albertine.tasks.formats.tables import data_suffix, has_header_line
+from albertine.tasks.formats.tables import data_suffix, has_header_line, refuse_spreadsheet
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.language_detection import detect_source_language
 from albertine.text.settings import ReadingSettings
@@ -114,6 +114,8 @@ def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[F
     both_checks: list[Check] = [DuplicateCheck(tokenizer.normalize if tokenizer else str), LabelCheck()]
     if tokenizer is not None and folder is not None:
         both_checks.append(TokenizationCheck(tokenizer, settings.max_length or _max_length(folder)))
+    for name in (*data, *([settings.dev] if settings.dev else [])):
+        refuse_spreadsheet(name)
     num_texts, sources = 0, find_sources(data, accept_tables=True)
     with progress.progress_counter("Checking", total=None, unit="texts") as advance:
         for item, is_encoding_known in _items(sources, settings, encoding, errors):

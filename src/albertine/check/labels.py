@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from albertine.check.findings import DataItem, Finding, percent
 from albertine.display import display_text
 from albertine.tasks.card import has_too_many_labels
+from albertine.tasks.formats.cells import joined_label
 from albertine.tasks.formats.headers import is_number
 
 _MAX_LABELS = 10_000  # distinct ones that are counted
@@ -83,12 +84,14 @@ class LabelCheck:
 
     def _joined_findings(self, train: Counter[str]) -> Iterable[Finding]:
         """Yield a note if cells with one label each seem to hold several."""
-        joined = [label for label in train if len(parts := label.split(";")) > 1 and parts[0] in train]
-        if not self._is_multi_label and joined:
+        joined = None if self._is_multi_label else joined_label(train)
+        if joined is not None:
+            label, separator = joined
+            count = sum(separator in other for other in train)
             yield Finding(
-                "note", "joined-labels", "labels that consist of others", len(joined),
-                display_text(joined[0]), self._first.get(f"train {joined[0]}", ""),
-                "for several labels in a cell (--task multi-label), give --label-separator \";\"",
+                "note", "joined-labels", "labels that consist of others", count, display_text(label),
+                self._first.get(f"train {label}", ""),
+                f"for several labels in a cell (--task multi-label), give --label-separator \"{separator}\"",
             )  # fmt: skip
 
     def _class_findings(self, train: Counter[str]) -> Iterable[Finding]:

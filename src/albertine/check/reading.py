@@ -8,6 +8,7 @@ from typing import Literal
 from albertine.check.encoding import EncodingCheck
 from albertine.check.findings import DataItem, Tally
 from albertine.check.settings import CheckSettings
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8
 from albertine.tasks.formats.cells import is_empty_cell, parse_label, parse_label_columns, parse_label_set
@@ -126,7 +127,9 @@ def _labels(row: TableRow, column: str, separator: str | None, words: object) ->
         return parse_label_columns(row, row.joined[column])
     value = row.cells.get(column)
     if isinstance(value, list) and isinstance(words, list) and len(words) != len(value):
-        raise RowError(f"{len(words)} words and {len(value)} tags")
+        raise RowError(
+            f"{counted(len(words), 'word')} and {counted(len(value), 'tag')}; each word needs a tag"
+        )
     if separator is not None or isinstance(value, list):
         return parse_label_set(value, separator or "")
     return None if is_empty_cell(value) else (parse_label(value),)

@@ -6,20 +6,17 @@ responses. The header Host of such a request names the other site. See
 docs/decisions/limits-of-connections.md for the checks of uvicorn and starlette.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from albertine.deploy.addresses import parse_address
 from albertine.deploy.errors import error_response
 from albertine.display import display_text
-
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 WILDCARD_ADDRESSES = ("0.0.0.0", "::")
 # A name or an address in the header Host, without the port.
@@ -42,7 +39,7 @@ class AllowedHosts:
 
     def allows(self, host: str) -> bool:
         """Return whether a request may name a host, which is a name or an address without brackets."""
-        address = _parse_address(host)
+        address = parse_address(host)
         if address is None:
             return self.any_name or host.lower() in self.names
         return self.any_name or self.any_address or str(address) in self.names
@@ -55,7 +52,8 @@ def allowed_hosts(bound_address: str, names: Iterable[str]) -> AllowedHosts:
         bound_address: IP address on which the server listens.
         names: names of the server besides localhost; "*" allows all hosts.
     """
-    names = {"localhost", bound_address, *(name.lower() for name in names)}
+    normal_names = (str(parse_address(name) or name.lower()) for name in names)
+    names = {"localhost", bound_address, *normal_names}
     return AllowedHosts(frozenset(names), bound_address in WILDCARD_ADDRESSES, "*" in names)
 
 
@@ -63,13 +61,6 @@ def parse_host(header: str) -> str | None:
     """Return the host of a header Host, without port and brackets; None if the header is malformed."""
     match = _HOST_HEADER.fullmatch(header)
     return (match[1] or match[2]) if match else None
-
-
-def _parse_address(host: str) -> _Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 class RequestChecks:

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from albertine.deploy.addresses import parse_address
 from albertine.settings import DeviceName, PrecisionName, SettingError, Settings, setting
 from albertine.settings.engine import ENGINE_HELP, EngineName, EngineOptions
 from albertine.settings.exit_rule import DEPTH_HELP, EXIT_HELP, MAX_DEPTH, make_exit_rule
 
-_HOST_NAME = re.compile(r"[\w.-]+|[0-9a-f:.]+|\*", re.ASCII | re.IGNORECASE)
+_HOST_NAME = re.compile(r"[\w.-]+|\*", re.ASCII)
 # Scheme, host and port, as browsers write an origin: in lower case, without a slash at the end.
-_ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*", re.ASCII)
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(\d{1,5}))?|\*", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}  # which browsers leave out
 
 
 @dataclass(frozen=True)
@@ -53,18 +55,24 @@ class ServeSettings(Settings):
         """Raise SettingError if a host or an origin is malformed, or `exit` no rule."""
         make_exit_rule(self.exit, self.depth)
         for name in self.allowed_host_names():
-            if not _HOST_NAME.fullmatch(name):
+            if not _HOST_NAME.fullmatch(name) and parse_address(name) is None:
                 raise SettingError(
                     "allowed_hosts",
                     name,
                     "must be a host name without scheme, port and path, such as example.org",
                 )
         for origin in self.allowed_origins():
-            if not _ORIGIN.fullmatch(origin):
+            match = _ORIGIN.fullmatch(origin)
+            if not match:
                 raise SettingError(
                     "cors_origins",
                     origin,
                     "must be scheme, host and port in lower case without a path, such as https://example.org",
+                )
+            port = int(match[1] or 0)
+            if match[1] and (not 0 < port < 1 << 16 or port == _DEFAULT_PORTS[origin.partition(":")[0]]):
+                raise SettingError(
+                    "cors_origins", origin, "its port is invalid, or one that browsers leave out; remove it"
                 )
 
     @property

@@ -1,7 +1,7 @@
 """The API of Hugging Face text-embeddings-inference (TEI): /predict, /embed and /tokenize with `inputs`.
 
 Its clients work without changes: the forms of requests and responses, the defaults and the statuses of errors
-are TEI's. What an Albertine model cannot do is an error, not ignored.
+are TEI's. What an Albertine model cannot do is an error; keys that TEI does not know are ignored, as there.
 """
 
 from collections.abc import Mapping, Sequence

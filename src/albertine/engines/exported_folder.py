@@ -23,6 +23,7 @@ from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.step_files import step_files, step_graphs
 from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
+from albertine.extras import install_command
 from albertine.interop.export_record import EXPORT_AGAIN, EXPORT_FILE, ExportRecord, read_export_record
 from albertine.interop.sentence_transformers_folder import MODULES_FILE
 from albertine.interop.transformers_config import (
@@ -166,7 +167,7 @@ def _session(to: ExportFormat, file: Path, precision: torch.dtype) -> Session:
     except ImportError:
         package = "openvino" if to == "openvino" else "onnxruntime"
         raise InputError(
-            f"{file.parent}: needs {package}, which is not installed: pip install 'albertine[deploy]'"
+            f"{file.parent}: needs {package}, which is not installed: {install_command('deploy')}"
         ) from None
     except Exception as error:
         raise _library_error(to, file, "open", error) from error

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from albertine.errors import InputError
+from albertine.extras import install_command
 from albertine.settings.export import ExportFormat, ExportPrecision
 
 _PACKAGES = {
@@ -21,5 +22,5 @@ def check_libraries(to: ExportFormat, precision: ExportPrecision) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise InputError(
-            f"format {to} needs {', '.join(missing)}, not installed: pip install 'albertine[deploy]'"
+            f"format {to} needs {', '.join(missing)}, not installed: {install_command('deploy')}"
         )

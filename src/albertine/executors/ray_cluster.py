@@ -22,6 +22,7 @@ from albertine.executors.executor import JobT, ResultT, run_window
 from albertine.executors.ray_address import running_cluster
 from albertine.executors.ray_jobs import LostNode, RemoteJobs
 from albertine.executors.ray_worker import JobSetup
+from albertine.extras import install_command
 from albertine.interruptions import recent_interruption
 from albertine.processes import block_signals
 
@@ -67,7 +68,7 @@ class RayCluster:
 
     def __init__(self, max_jobs: int = 0):
         if find_spec("ray") is None:
-            raise InputError("--cluster ray: needs an extra; pip install 'albertine[scale]'")
+            raise InputError(f"--cluster ray: needs an extra; {install_command('scale')}")
         self._max_jobs = max_jobs
         self._is_open = False
         self._folder: Path | None = None  # of the cluster that this object has started

@@ -10,7 +10,7 @@ from albertine.errors import InputError
 from albertine.input_files import read_json_object
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.tasks.outcomes import cut_answer
-from albertine.tasks.types.task_type import MIN_PREDICTIONS, TaskType
+from albertine.tasks.types.task_type import TaskType
 from albertine.train.checkpoints import MODEL_FILE
 
 DEV_PREDICTIONS_FILE = "dev_predictions.json"
@@ -133,7 +133,7 @@ class DevPredictions:
 
     def only_label(self, task_type: type[TaskType]) -> str | None:
         """Return the label that is always predicted, although others are right; None if there is none."""
-        if not task_type.targets_are_labels or len(self.decisions.predicted) < MIN_PREDICTIONS:
+        if not task_type.targets_are_labels:
             return None
         predicted, expected = set(self.decisions.predicted), set(self.decisions.expected)
         if len(predicted) != 1 or len(expected) < 2:

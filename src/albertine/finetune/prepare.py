@@ -31,6 +31,7 @@ from albertine.settings.model import KINDS_OF_SETTINGS
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example, MultipleChoiceExample, TextExample, example_chunks
+from albertine.tasks.metrics.intervals import wilson_interval
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASKS, create_task_type, find_task, task_of_card
 from albertine.tasks.sequences import EncodedExample, TaskSample
@@ -40,6 +41,7 @@ from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 _ENCODING_CHUNK = 2048  # examples
 _MIN_TEXTS = 5  # of those that are held out
+_FEW_EXAMPLES = 50  # for evaluation
 _MATCH = "encoder.embedding.match"  # parameter of a model that marks matches
 
 
@@ -108,6 +110,12 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     start_settings = model_settings
     has_two_texts = task.task_type.finds_in_passage or _has_text_pairs(train)
     model_settings = with_marks(model_settings, settings, has_two_texts=has_two_texts)
+    if len(dev) < _FEW_EXAMPLES:
+        low, high = wilson_interval(0.5, len(dev))
+        progress.print_message(
+            f"{settings.data}: {counted(len(dev), 'example')} for evaluation, so an accuracy can be wrong by "
+            f"{50 * (high - low):.0f} points by chance alone; give --dev, or a larger --held-out"
+        )
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     dev_data = _dev_data(task, settings)
     for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
@@ -268,7 +276,7 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
     rest, held_out = hold_out(train, settings.held_out, settings.train.seed, settings.data)
     message = f"{settings.data}: {len(held_out):,} of {len(train):,} examples held out for evaluation"
     if repeated := count_repeated(train):
-        message += f"; {repeated:,} repeat the text of an earlier one, and equal texts stay together"
+        message += f"; of all, {repeated:,} repeat the text of an earlier one, and equal texts stay together"
     if shared := count_shared_passages(rest, held_out):
         message += (
             f"; {shared:,} are about passages that are also in the training data, which raises the score"

@@ -14,6 +14,7 @@ import numpy as np
 
 from albertine import progress
 from albertine.atomic import refuse_existing_folder
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import (
     EnsembleModel,
@@ -105,7 +106,7 @@ def _check_arguments(
     sources: Sequence[str | Path], settings: EnsembleSettings, out: str | Path | None, save: str | Path | None
 ) -> None:
     if len(sources) < 2:
-        raise InputError(f"{len(sources)} models: an ensemble needs at least two")
+        raise InputError(f"{counted(len(sources), 'model')}: an ensemble needs at least two")
     if len(set(sources)) < len(sources):
         raise InputError("a model is named twice; name each model once")
     if settings.data is None:

@@ -204,16 +204,26 @@ def _result(
     )
 
 
-def _accuracy(name: str, paradigms: Sequence[_Paradigm], method: ScoringMethod) -> PairAccuracy:
-    """Return the mean accuracy of paradigms, with a Wilson interval.
+def _effective_count(paradigms: Sequence[_Paradigm], method: ScoringMethod) -> float:
+    """Return the number of pairs whose mean varies as much as that of the paradigms, or more.
 
-    The variance of a mean over paradigms of different sizes is that of a mean over `effective_count` pairs,
-    or smaller: its bound does not use that paradigms differ, so that no interval is too narrow.
+    If all paradigms were equally difficult, their sizes alone would give it. If the small ones are more
+    difficult, it is smaller. That paradigms differ can also make it larger, which is not used.
     """
+    sizes = [paradigm.num_pairs for paradigm in paradigms]
+    of_sizes = len(sizes) ** 2 / sum(1 / size for size in sizes)
+    # Smoothed as by Agresti and Coull (1998), so that no paradigm has a variance of 0.
+    shares = [(paradigm.points[method] + 2) / (paradigm.num_pairs + 4) for paradigm in paradigms]
+    mean = math.fsum(shares) / len(shares)
+    variance = sum(share * (1 - share) / size for share, size in zip(shares, sizes, strict=True))
+    return min(of_sizes, mean * (1 - mean) * len(sizes) ** 2 / variance)
+
+
+def _accuracy(name: str, paradigms: Sequence[_Paradigm], method: ScoringMethod) -> PairAccuracy:
+    """Return the mean accuracy of paradigms, with a Wilson interval."""
     accuracies = [paradigm.points[method] / paradigm.num_pairs for paradigm in paradigms]
     mean = math.fsum(accuracies) / len(paradigms)
-    effective_count = len(paradigms) ** 2 / sum(1 / paradigm.num_pairs for paradigm in paradigms)
-    low, high = wilson_interval(mean, effective_count)
+    low, high = wilson_interval(mean, _effective_count(paradigms, method))
     num_pairs = sum(paradigm.num_pairs for paradigm in paradigms)
     ties = sum(paradigm.ties[method] for paradigm in paradigms)
     return PairAccuracy(name, num_pairs, ties, mean, low, high)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from albertine.errors import InputError
+from albertine.extras import install_command
 from albertine.model.layers import AttentionWeights, FeedForwardWeights
 
 
@@ -47,7 +48,7 @@ def _orders(parts: list[Tensor]) -> list[Tensor]:
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:
-        raise InputError("--share: needs an extra; pip install 'albertine[share]'") from None
+        raise InputError(f"--share: needs an extra; {install_command('share')}") from None
     total, orders = parts[0].clone(), [torch.arange(len(parts[0]))]
     for part in parts[1:]:
         _, order = linear_sum_assignment((total @ part.T).numpy(), maximize=True)

@@ -21,7 +21,10 @@ from albertine.train.micro_batch import fitting_micro_batch_tokens, training_mic
 
 _ASSUMED_EFFICIENCY = 0.5  # of the matrix products of a device that was not measured
 
-FORWARD_SHARE = 1 / 3  # an evaluation runs only forward
+
+def forward_share(workload: Workload) -> float:
+    """Return the share of an evaluation, which runs only forward, in the passes of a training step."""
+    return 1 / 4 if workload.train.recompute else 1 / 3
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def _with_minutes(settings: PlanSettings, step: StepTime, seconds: float) -> Wor
 def _run_seconds(workload: Workload, step: StepTime) -> tuple[float, float]:
     """Return the seconds of all training steps, and of all evaluations."""
     evaluated_steps = workload.evaluated_tokens / workload.step_tokens
-    return workload.steps * step.total, FORWARD_SHARE * evaluated_steps * step.passes
+    return workload.steps * step.total, forward_share(workload) * evaluated_steps * step.passes
 
 
 @dataclass(frozen=True)
@@ -222,7 +225,12 @@ def _micro_batches(workload: Workload, hardware: Hardware, fitting: int, default
     """
     unit = workload.unit_tokens
     device_tokens = math.ceil(workload.step_tokens / hardware.count)
-    if workload.is_pretraining and device_tokens < unit:
+    if device_tokens < unit and not workload.is_pretraining:
+        raise InputError(
+            f"{hardware.name}: {hardware.count:,} devices for the {workload.step_tokens // unit:,} sequences "
+            "of a step; raise --train.batch-size, or use fewer devices"
+        )
+    if device_tokens < unit:
         raise InputError(
             f"--train.batch-tokens {workload.step_tokens}: must hold a sample of {unit} tokens for each of "
             f"{hardware.count:,} devices; raise it to at least {unit * hardware.count}, or use fewer devices"
@@ -234,7 +242,7 @@ def _micro_batches(workload: Workload, hardware: Hardware, fitting: int, default
             f"of {hardware.name}; at most {fitting:,} tokens do"
         )
     count = math.ceil(device_tokens / min(requested, fitting))
-    return math.ceil(device_tokens / count), count
+    return max(unit, math.ceil(device_tokens / count)), count
 
 
 def _does_not_fit(memory: MemoryModel, hardware: Hardware, available: float, recomputed: int) -> InputError:

@@ -53,7 +53,7 @@ class PlateauDetector:
         loss = metrics.losses["mlm"]
         if is_early_end and not metrics.skipped and loss > self.unigram_baseline - _MARGIN:
             return (
-                f"the MLM loss of the last step ({loss:.3f}) is not below the unigram baseline "
+                f"the MLM loss of the last step ({loss:.3f}) is not clearly below the unigram baseline "
                 f"({self.unigram_baseline:.3f}): {metrics.step:,} steps are not enough to learn more than "
                 "token frequencies; train longer (--train.minutes or --train.steps)"
             )

@@ -39,7 +39,7 @@ from albertine.pretrain.setup import load_pretrained_checkpoint
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import build_settings
 from albertine.tasks.metrics.intervals import Estimate
-from albertine.train.run_folder import has_checkpoints, read_run_settings
+from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
 _MICRO_BATCH_TOKENS = 4_096
 
@@ -90,7 +90,7 @@ def _trained_length(checkpoint: str) -> int:
     A model with rotary positions may take more tokens than it has seen together, and is worse on them.
     """
     run = Path(checkpoint)
-    if not has_checkpoints(run):
+    if not (run / SETTINGS_FILE).exists():  # a finished run may have lost its checkpoints
         return 512
     return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).longest_sample()
 

@@ -69,6 +69,10 @@ def _find_parts(settings: ReportCardSettings) -> tuple[DataSources, dict[str, st
             f"nothing to report: {'; '.join(dict.fromkeys(skipped_parts.values()))}; "
             "give --corpus, a folder of a corpus, or --data, a folder with tasks"
         )
+    if settings.seeds > 1 and not sources.tasks:
+        raise InputError(
+            f"--seeds {settings.seeds}: {settings.data} has no task to fine-tune on; leave it out"
+        )
     return sources, skipped_parts
 
 

@@ -12,6 +12,7 @@ from albertine.atomic import atomic_folder
 from albertine.checksums import file_checksum, json_checksum
 from albertine.report_card.recipe import MAX_DEV_EXAMPLES, MAX_TRAIN_EXAMPLES, TASK_RECIPES
 from albertine.report_card.results import CopiedData
+from albertine.tasks.formats.minimal_pairs import is_pair_file, pair_files
 from albertine.tasks.task_sources import (
     TaskSource,
     expected_files,
@@ -42,7 +43,7 @@ class DataSources:
             TASK_RECIPES[task].title: json_checksum(source.checksums()) for task, source in self.tasks.items()
         }
         if self.blimp is not None:
-            files = {file.name: file_checksum(file) for file in sorted(self.blimp.glob("*.jsonl"))}
+            files = {Path(file).name: file_checksum(Path(file)) for file in pair_files(str(self.blimp))}
             checksums["BLiMP"] = json_checksum(files)
         return checksums
 
@@ -68,7 +69,9 @@ def _find_pairs(folder: Path) -> Path | None:
     """Return the folder of minimal pairs inside a folder."""
     named = (path for path in sorted(folder.iterdir()) if path.name.lower().startswith("blimp"))
     candidates = (candidate for path in named for candidate in (path, path / "data"))
-    return next((path for path in candidates if path.is_dir() and any(path.glob("*.jsonl"))), None)
+    return next(
+        (path for path in candidates if path.is_dir() and any(map(is_pair_file, path.iterdir()))), None
+    )
 
 
 def copy_examples(source: TaskSource, out: Path) -> CopiedData:

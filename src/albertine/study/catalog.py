@@ -1,5 +1,6 @@
 """The claims of the package, and those in files of the user."""
 
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,9 +11,15 @@ from albertine.study.settings import StudySettings
 
 
 def claim_names() -> list[str]:
-    """Return the names of the claims of the package."""
+    """Return the names of the claims of the package: those of tables by number, then the others."""
     folder = files(__package__) / "claims"
-    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+    names = [file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")]
+    return sorted(names, key=_position)
+
+
+def _position(name: str) -> tuple[bool, int, str]:
+    table = re.match(r"table-(\d+)", name)
+    return table is None, int(table[1]) if table else 0, name
 
 
 def claims_for(settings: StudySettings) -> list[Claim]:

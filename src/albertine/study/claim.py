@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from albertine.checksums import json_checksum
+from albertine.display import counted
 from albertine.errors import InputError, did_you_mean
 from albertine.input_files import read_bytes
 from albertine.json_input import JsonError, dataclass_from_json
@@ -202,6 +203,8 @@ def _check(claim: Claim) -> None:
         for arm in compared:
             if arm not in claim.arms:
                 raise InputError(f"expectations: {arm}: no such arm{did_you_mean(arm, claim.arms)}")
+        if expectation.arm == expectation.than:
+            raise InputError(f"expectations: {expectation.arm}: compared with itself; name another arm")
         if expectation.margin < 0:
             raise InputError(f"expectations: margin = {expectation.margin}: must not be negative")
     _check_starts(claim)
@@ -213,7 +216,8 @@ def _check(claim: Claim) -> None:
     for name, row in claim.published.rows.items():
         if len(row) != len(claim.published.columns):
             raise InputError(
-                f"published.rows.{name}: {len(row)} numbers for {len(claim.published.columns)} columns"
+                f"published.rows.{name}: {counted(len(row), 'number')} for "
+                f"{counted(len(claim.published.columns), 'column')}"
             )
 
 
@@ -229,6 +233,10 @@ def _check_starts(claim: Claim) -> None:
                 cycle = " -> ".join([*visited[visited.index(start) :], start])
                 raise InputError(f"starts: {cycle}: an arm cannot start from itself")
             visited.append(start)
+    if claim.starts and claim.recurrence is not None:
+        raise InputError(
+            "recurrence and starts: the tokens of an arm would lack those of its start; remove one of the two"
+        )
     if claim.starts and claim.equal_time is not None:
         raise InputError(
             "equal_time and starts: the time of an arm would contain that of its start; remove one of the two"

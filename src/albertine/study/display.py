@@ -60,7 +60,7 @@ def _finetuning_text(plan: StudyPlan) -> str:
 def _detectable_text(seeds: int, one: DetectableDifference) -> str:
     """Return which difference the seeds can detect, or how it will follow from the first two seeds."""
     if seeds < MIN_SEEDS_FOR_VERDICT:
-        return f"nothing with {seeds} seeds; a verdict needs {MIN_SEEDS_FOR_VERDICT}"
+        return f"nothing with {counted(seeds, 'seed')}; a verdict needs {MIN_SEEDS_FOR_VERDICT}"
     kind = "a difference" if one.expectation.relation == "better" else "a distance from the margin"
     if one.difference is None:
         return f"{kind} that depends on how the seeds vary; finish two of them to see it"

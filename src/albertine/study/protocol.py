@@ -35,7 +35,7 @@ _REAL_TASK_MINIMUMS = {"examples": 20, "dev_examples": 2}  # a tenth selects rat
 # Settings that a claim cannot change: the study sets them, or they do not affect the hash of a run.
 _OWN_SETTINGS = {
     "corpus", "init_from", "device", "workers", "objective.seed", "train.seed", "train.evaluate_every",
-    "train.keep_checkpoints",
+    "train.keep_checkpoints", "train.minutes",
 }  # fmt: skip
 
 
@@ -88,7 +88,8 @@ def scale_names() -> tuple[str, ...]:
 def find_protocol(claim: Claim, scale: str) -> Protocol:
     """Return the protocol of a claim at a scale; raise `InputError` if its keys are wrong."""
     scales = _scale_tables()
-    for name in (scale, *claim.scales):
+    of_expectations = (name for one in claim.expectations for name in one.only_scales)
+    for name in (scale, *claim.scales, *claim.only_scales, *of_expectations):
         if name not in scales:
             raise InputError(f"{name}: unknown scale{did_you_mean(name, scales)}; known: {', '.join(scales)}")
     if claim.only_scales and scale not in claim.only_scales:
@@ -106,6 +107,8 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
         protocol = dataclass_from_json(Protocol, merged(scales[scale], of_claim, changes))
     except JsonError as error:
         raise InputError(f"{claim.label}: scales.{scale}: {error}") from None
+    if claim.recurrence is None and not claim_at(claim, scale, has_tasks=True).expectations:
+        raise InputError(f"{claim.label}: expects nothing at the scale {scale}; change only_scales")
     _check_arms_of_scale(claim, scale, protocol)
     _check_numbers(claim, scale, protocol)
     _check_tasks(claim_at(claim, scale, has_tasks=bool(protocol.tasks)), protocol)
@@ -134,6 +137,10 @@ def _check_numbers(claim: Claim, scale: str, protocol: Protocol) -> None:
         if not minimum <= value <= maximum:
             key = f"scales.{scale}.{name}" if name in claim.scales.get(scale, {}) else name
             raise InputError(f"{claim.label}: {key} = {value}: must be {minimum:,} to {maximum:,}")
+    for measure, deviation in protocol.deviations.items():
+        find_measure(measure)
+        if not deviation > 0:
+            raise InputError(f"{claim.label}: deviations.{measure} = {deviation}: must be above 0")
 
 
 def _check_tasks(claim: Claim, protocol: Protocol) -> None:

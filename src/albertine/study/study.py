@@ -9,6 +9,7 @@ OUT may be a URL; see `mirrored_studies`.
 """
 
 import contextlib
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -198,6 +199,11 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path, command: str) -> None
     data = None if copies is None else str(copies.data)
     content = {**report.to_json(), "version": one.version, "text": one.data.text, "data": data}
     content["page"] = f"{name}.html"
+    if (folder / f"{name}.json").exists():
+        stored = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        if stored["version"] == one.version and stored["seeds"] > content["seeds"]:
+            progress.print_message(f"{folder / name}.html: stays, with its {stored['seeds']} seeds")
+            return
     with atomic_file(folder / f"{name}.json") as partial_file:
         partial_file.write_text(progress.json_text(content, indent=2) + "\n", encoding="utf-8")
     text = one.data.text or "stories of the little world"

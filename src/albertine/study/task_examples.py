@@ -28,6 +28,7 @@ from albertine.tasks.task_sources import (
     read_examples,
     write_examples,
 )
+from albertine.world.stories import WORLD_VERSION
 
 _COPIES_FOLDER = "tasks"
 _CHOICES = 0.1  # share of the training part
@@ -70,9 +71,9 @@ class WorldExamples:
     world: Path
     test_world: Path
 
-    def key(self, tasks: Sequence[str]) -> str:  # noqa: ARG002 - the corpus is of the same world
-        """Return nothing, because the corpus says it."""
-        return ""
+    def key(self, tasks: Sequence[str]) -> str:  # noqa: ARG002 - one world has all
+        """Return the version of the little world if its tasks may have changed since version 2."""
+        return "" if WORLD_VERSION == 2 else f"world-{WORLD_VERSION}"
 
     def settings(self, task: str, *, with_choice: bool) -> ExampleSettings:  # noqa: ARG002 - one folder has all
         """Return the settings for a task; without a choice, dev of the first world gives the score."""

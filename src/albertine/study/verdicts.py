@@ -52,7 +52,7 @@ def judge(expectation: Expectation, arm: Sequence[float | None], than: Sequence[
     """
     pairs = [(a, b) for a, b in zip(arm, than, strict=True) if a is not None and b is not None]
     if not pairs:
-        return Verdict(expectation, "undecided", None, "no seed that both arms have finished")
+        return Verdict(expectation, "undecided", None, "no seed has this measure in both arms")
     sign = 1 if find_measure(expectation.measure).is_higher_better else -1
     difference = paired_difference([sign * a for a, _ in pairs], [sign * b for _, b in pairs])
     outcome, reason = _decide(expectation, difference)
@@ -60,7 +60,8 @@ def judge(expectation: Expectation, arm: Sequence[float | None], than: Sequence[
         outcome = "undecided"
         reason = f"{difference.seeds} of at least {MIN_SEEDS_FOR_VERDICT} seeds"
     if len(pairs) < len(arm):
-        reason += f"; {len(arm) - len(pairs)} of {len(arm)} seeds left out (a run failed or is missing)"
+        missing = len(arm) - len(pairs)
+        reason += f"; {missing} of {len(arm)} seeds left out (failed, missing, or without this measure)"
     needed = _seeds_needed(expectation, difference) if outcome == "undecided" else None
     return Verdict(expectation, outcome, difference, reason, needed)
 
@@ -84,6 +85,8 @@ def _decide(expectation: Expectation, difference: PairedDifference) -> tuple[Out
         return "confirmed", "the interval excludes 0, and the mean reaches the margin"
     if high < margin:
         return "contradicted", "the interval is below the margin" + (" and below 0" if high < 0 else "")
+    if low == high == 0:
+        return "undecided", "both arms are equal with every seed"
     return "undecided", "the interval is too wide"
 
 
@@ -92,7 +95,7 @@ def _seeds_needed(expectation: Expectation, difference: PairedDifference) -> int
 
     The mean and the deviation so far are taken for the true ones.
     """
-    if math.isnan(difference.deviation):
+    if math.isnan(difference.deviation) or difference.low == difference.high:
         return None
     mean, margin, deviation = difference.mean, expectation.margin, difference.deviation
     at_least = max(MIN_SEEDS_FOR_VERDICT, difference.seeds + 1)

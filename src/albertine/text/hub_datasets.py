@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from albertine.errors import InputError, WorkError
+from albertine.extras import install_command
 
 HUB_PREFIX = "hub:"
 
@@ -40,7 +41,7 @@ def _dataset(name: str) -> Any:
     try:
         from datasets import load_dataset
     except ImportError:
-        raise InputError(f"{name}: hub datasets need an extra; pip install 'albertine[hub]'") from None
+        raise InputError(f"{name}: hub datasets need an extra; {install_command('hub')}") from None
     path, config, split = [*name.removeprefix(HUB_PREFIX).split(":"), "", ""][:3]
     try:
         return load_dataset(path, config or None, split=split or "train", streaming=True)

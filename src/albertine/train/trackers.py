@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from albertine.errors import InputError
+from albertine.extras import install_command
 from albertine.input_files import check_regular_file
 from albertine.train.settings import TrackerName
 
@@ -75,7 +76,7 @@ class _WandbTracker:
 def check_tracker_installed(name: TrackerName) -> None:
     """Raise `InputError` if a tracker is not installed."""
     if name != "none" and find_spec(name) is None:
-        raise InputError(f"train.tracker = {name}: it is not installed; pip install 'albertine[track]'")
+        raise InputError(f"train.tracker = {name}: it is not installed; {install_command('track')}")
 
 
 def make_tracker(name: TrackerName, run: Path, step: int, settings: dict[str, Any]) -> Tracker:

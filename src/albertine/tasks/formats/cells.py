@@ -1,7 +1,7 @@
 """Parses cells of the user's own tables: labels, numbers, words, answers and options."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from albertine.display import display_text
@@ -10,6 +10,7 @@ from albertine.tasks.examples import AnswerText
 from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.settings import DataSettings
 
+LABEL_SEPARATORS = (";", "|", ",", "/")  # that are usual
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
@@ -84,6 +85,19 @@ def parse_label_columns(row: TableRow, columns: Sequence[str]) -> tuple[str, ...
         if has_label:
             labels.append(column)
     return tuple(labels)
+
+
+def joined_label(labels: Collection[str]) -> tuple[str, str] | None:
+    """Return a label that consists of several and the separator between them; None if none seems to.
+
+    Its first part must be a label too.
+    """
+    for label in labels:
+        for separator in LABEL_SEPARATORS:
+            first, found, rest = label.partition(separator)
+            if found and rest.strip() and first.strip() in labels:
+                return label, separator
+    return None
 
 
 def parse_number(value: Any, column: str) -> float:

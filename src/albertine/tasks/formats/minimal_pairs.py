@@ -54,7 +54,7 @@ def read_minimal_pairs(source: str, errors: ReadErrors) -> Iterator[MinimalPair]
         source: the file, folder or data set.
         errors: handles invalid rows.
     """
-    for file in _files(source):
+    for file in pair_files(source):
         rows = read_rows(file, errors, (_GOOD, _BAD), optional_columns=(_PARADIGM, _PHENOMENON))
         name = Path(file).name.partition(".")[0]
         for row in rows:
@@ -64,18 +64,20 @@ def read_minimal_pairs(source: str, errors: ReadErrors) -> Iterator[MinimalPair]
                 errors.handle(row.location, str(error))
 
 
-def _files(source: str) -> list[str]:
+def pair_files(source: str) -> list[str]:
+    """Return the files of minimal pairs of a source, which is a folder or a file."""
     folder = Path(local_data(source))
     if not folder.is_dir():
         return [source]
-    files = sorted(
-        str(file)
-        for file in folder.iterdir()
-        if data_suffix(file) in _SUFFIXES and not file.name.startswith(".")
-    )
+    files = sorted(str(file) for file in folder.iterdir() if is_pair_file(file))
     if not files:
         raise InputError(f"{source}: no .jsonl files in this folder; name the folder with the minimal pairs")
     return files
+
+
+def is_pair_file(file: Path) -> bool:
+    """Return whether a file in a folder of minimal pairs is read."""
+    return data_suffix(file) in _SUFFIXES and not file.name.startswith(".")
 
 
 def _pair(row: TableRow, file_name: str) -> MinimalPair:

@@ -31,6 +31,7 @@ from albertine.text.parquet_rows import parquet_rows, parquet_schema
 from albertine.text.sources import bounded_lines
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _SUFFIXES_WITH_HEADER = (".csv", ".tsv")
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd")
 _RANGE_BYTES = 4 << 20  # of one request to object storage
@@ -201,6 +202,12 @@ def missing_column_message(
     return f"{problem}{suggestion}; {found}{'; ' if advice else ''}{', or '.join(advice)}"
 
 
+def refuse_spreadsheet(source: str) -> None:
+    """Raise `InputError` for a file of a spreadsheet program, which has no text to read."""
+    if Path(source).suffix.lower() in _SPREADSHEETS:
+        raise InputError(f"{source}: a spreadsheet; save it as CSV in UTF-8, and give that file")
+
+
 def has_header_line(source: str) -> bool:
     """Return whether data is a CSV or TSV file, whose first line may name its columns."""
     return not source.startswith(HUB_PREFIX) and data_suffix(Path(source)) in _SUFFIXES_WITH_HEADER
@@ -284,6 +291,7 @@ def _rows_from_file(
         used = {*selection().required, *optional_columns, *(names if kept is None else kept)}
         yield from _rows_from_parquet(file, errors, [name for name in names if name in used])
         return
+    refuse_spreadsheet(display_path(file))
     if suffix not in TABLE_SUFFIXES:
         raise InputError(
             f"{display_path(file)}: unsupported format; supported: {', '.join(TABLE_SUFFIXES)}, also "

@@ -4,6 +4,7 @@ Each label has a probability of its own, a sigmoid. A prediction has the labels 
 the threshold, which is the one with the best micro-averaged F1 on dev.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from albertine import progress
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
@@ -23,7 +25,13 @@ from albertine.settings import HeadSettings
 from albertine.tasks.baseline.baseline import predict_label_probabilities
 from albertine.tasks.card import TaskCard, sorted_labels
 from albertine.tasks.examples import MultiLabelExample
-from albertine.tasks.formats.cells import example_id, parse_label_columns, parse_label_set, row_texts
+from albertine.tasks.formats.cells import (
+    example_id,
+    joined_label,
+    parse_label_columns,
+    parse_label_set,
+    row_texts,
+)
 from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.metrics.multi_label import best_label_threshold, multi_label_metrics
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer
@@ -107,6 +115,12 @@ class MultiLabel(TextTask):
             raise InputError(
                 f"{source}: {len(labels):,} labels, such as {display_text(labels[0])}; "
                 f"at most {_MAX_LABELS:,}: name the right column with --label, or another --label-separator"
+            )
+        if joined := joined_label(labels):
+            label, separator = joined
+            progress.print_message(
+                f"{source}: the label {display_text(label)} seems to be several; if a cell has "
+                f"several with such a sign between them, give --label-separator {shlex.quote(separator)}"
             )
         return replace(card, labels=labels)
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from albertine.display import display_text
+from albertine.display import counted, display_text
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
@@ -118,7 +118,9 @@ class Tagging(TaskType):
         if not words:
             raise RowError("has no words")
         if tags is not None and len(tags) != len(words):
-            raise RowError(f"{len(words)} words and {len(tags)} tags")
+            raise RowError(
+                f"{counted(len(words), 'word')} and {counted(len(tags), 'tag')}; each word needs a tag"
+            )
         return TaggedExample(row.location, example_id(row, columns), words, tags)
 
     def encode(self, examples: Sequence[TaggedExample]) -> list[EncodedExample]:

@@ -39,7 +39,7 @@ SampleScores: TypeAlias = NDArray[np.float32]
 Metrics: TypeAlias = dict[str, float]
 Prediction: TypeAlias = dict[str, Any]
 
-MIN_PREDICTIONS = 20  # fewer may be identical by chance
+_MIN_PREDICTIONS = 20  # fewer may be identical by chance
 _MAJORITY_SHARE = 0.9
 _INFORMED_SHARE = 0.99  # a loss that is closer to the entropy of the labels may be lower by chance
 
@@ -370,7 +370,7 @@ def identical_predictions(
         describe: returns the words for a prediction.
         loss: mean cross-entropy of the labels; 0 if the model has no such loss.
     """
-    if len(predictions) < MIN_PREDICTIONS or len(set(predictions)) > 1:
+    if len(predictions) < _MIN_PREDICTIONS or len(set(predictions)) > 1:
         return None
     shares = [count / len(labels) for count in Counter(labels).values()]
     entropy = -sum(share * math.log(share) for share in shares)
