@@ -23,7 +23,7 @@ from albertine.pretrain.probe import ProbeResult, probe, show_probe
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.scores import SUM_COLUMNS, ratio_estimate, wilson_estimate
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
-from albertine.settings import HeadSettings
+from albertine.settings import HeadSettings, settings_to_toml
 
 from .conftest import MODEL, with_train
 
@@ -228,3 +228,10 @@ def test_show_probe_prints_a_table_or_json(
     document = json.loads(capsys.readouterr().out)
     assert document["mlm_loss"]["value"] == result.mlm_loss.value
     assert set(document) == {"source", *ProbeResult.__dataclass_fields__}
+
+
+def test_a_run_without_its_checkpoints_keeps_the_length_of_its_samples(tmp_path: Path) -> None:
+    settings = PretrainSettings(objective=ObjectiveSettings(max_length=32))
+    (tmp_path / "settings.toml").write_text(settings_to_toml(settings))
+    assert probe_module._trained_length(str(tmp_path)) == 32
+    assert probe_module._trained_length(str(tmp_path / "other")) == 512

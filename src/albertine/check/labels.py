@@ -87,7 +87,8 @@ class LabelCheck:
         joined = None if self._is_multi_label else joined_label(train)
         if joined is not None:
             label, separator = joined
-            count = sum(separator in other for other in train)
+            firsts = (other.partition(separator)[0].strip() for other in train if separator in other)
+            count = sum(first in train for first in firsts)
             yield Finding(
                 "note", "joined-labels", "labels that consist of others", count, display_text(label),
                 self._first.get(f"train {label}", ""),

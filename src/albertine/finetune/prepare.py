@@ -110,14 +110,15 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     start_settings = model_settings
     has_two_texts = task.task_type.finds_in_passage or _has_text_pairs(train)
     model_settings = with_marks(model_settings, settings, has_two_texts=has_two_texts)
-    if len(dev) < _FEW_EXAMPLES:
-        low, high = wilson_interval(0.5, len(dev))
-        progress.print_message(
-            f"{settings.data}: {counted(len(dev), 'example')} for evaluation, so an accuracy can be wrong by "
-            f"{50 * (high - low):.0f} points by chance alone; give --dev, or a larger --held-out"
-        )
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     dev_data = _dev_data(task, settings)
+    if len(dev) < _FEW_EXAMPLES:
+        low, high = wilson_interval(0.5, len(dev))
+        advice = "give a file with more" if dev_data else "give --dev, or a larger --held-out"
+        progress.print_message(
+            f"{dev_data or settings.data}: {counted(len(dev), 'example')} for evaluation, so an accuracy can "
+            f"be wrong by {50 * (high - low):.0f} points by chance alone; {advice}"
+        )
     for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
         progress.print_message(message)
     task_type = create_task_type(
