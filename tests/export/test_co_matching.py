@@ -100,7 +100,13 @@ def test_an_export_answers_as_its_source(to: ExportFormat, model: Path, tmp_path
 @pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_int8_is_judged_on_questions(to: ExportFormat, model: Path, tmp_path: Path) -> None:
     data = tmp_path / "questions.jsonl"
-    rows = [row | {"label": answer["option"]} for row, answer in zip(QUESTIONS, answers(model), strict=True)]
+    rows = [
+        row | {"label": answer["option"]}
+        for row, answer in zip(QUESTIONS, answers(model), strict=True)
+        # Engines round int8 products differently from one compilation to the next: no near-ties.
+        if abs(answer["probabilities"][0] - answer["probabilities"][1]) > 0.04
+    ]
+    assert len(rows) > 20
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     settings = ExportSettings(to=to, precision="int8", data=str(data))
     result = export(model, tmp_path / "out", settings, force=True)
