@@ -216,6 +216,16 @@ def test_labels_and_empty_texts(tmp_path: Path) -> None:
     assert set(kinds(write(tmp_path / "a.jsonl", numbers))) == {"empty-text"}
     few = [{**row, "label": number % 40 / 10} for number, row in enumerate(reviews(0, 60))]
     assert kinds(write(tmp_path / "a.jsonl", few)) == {}  # numbers to predict, not 40 classes
+    few[3] |= {"label": "none"}
+    assert kinds(write(tmp_path / "a.jsonl", few)) == {"not-numbers": ("error", 1)}
+
+
+@pytest.mark.parametrize("separator", [";", ","])
+def test_decimal_commas(separator: str, tmp_path: Path) -> None:
+    rows = [f'"{row["text"]}"{separator}"{number % 40},5"\n' for number, row in enumerate(reviews(0, 60))]
+    file = tmp_path / "a.csv"
+    file.write_text(f"text{separator}label\n" + "".join(rows), encoding="utf-8")
+    assert kinds(str(file)) == ({} if separator == ";" else {"not-numbers": ("error", 40)})
 
 
 def test_small_tables_and_too_many_labels(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from albertine.finetune.held_out_examples import (
 )
 from albertine.finetune.settings import FinetuneSettings
 from albertine.randomness import Stream, random_bits, uniform
-from albertine.tasks.examples import MultipleChoiceExample, QuestionExample, TextExample
+from albertine.tasks.examples import MultiLabelExample, MultipleChoiceExample, QuestionExample, TextExample
 
 
 def examples(texts: list[str]) -> list[TextExample]:
@@ -31,6 +31,20 @@ def test_the_smallest_random_numbers_are_held_out() -> None:
     smallest = np.argsort(uniform(random_bits(3, Stream.HELD_OUT_EXAMPLES, np.arange(50))))[:5]
     assert [example.example_id for example in held_out] == [str(n) for n in sorted(smallest)]
     assert len(train) == 45
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_label_can_be_learned(seed: int) -> None:
+    rows = [replace(row, label=f"rare {min(index, 2)}") for index, row in enumerate(examples(list("vvwxyz")))]
+    common = examples([str(number) for number in range(20)])
+    train, held_out = hold_out([*rows, *common], 0.5, seed, "data")
+    assert 11 <= len(held_out) <= 13
+    assert {row.label for row in train} == {"rare 0", "rare 1", "rare 2", "a"}
+    several = MultiLabelExample("here", "several", ("a", "b"), labels=("a", "only here"))
+    train, _ = hold_out([several, *common], 0.5, seed, "data")
+    assert several in train
+    train, held_out = hold_out(rows[1:3], 0.5, seed, "data")  # no label has two texts
+    assert len(train) == len(held_out) == 1
 
 
 def test_few_different_texts_are_no_evaluation(

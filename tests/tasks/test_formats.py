@@ -155,7 +155,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "classify",
             "its first line is one cell, text;label: cells are separated by commas or semicolons in .csv",
         ),
-        ("a.csv", "text;label\nx;4,5\n", "regress", "line 2: "),
+        ("a.csv", "text;label\nx;4,5,6\n", "regress", "line 2: "),
         ("a.csv", "text,text\nx,1\n", "classify", "line 1: column text is repeated"),
         (
             "a.csv",
@@ -858,3 +858,33 @@ def test_csv_with_semicolons(tmp_path: Path) -> None:
     file.write_text("I came; I saw\n", "utf-8")
     (example,) = read_all("classify", file, require_labels=False, text="1", header=False)
     assert example.texts == ("I came; I saw",)
+
+
+def test_a_first_line_declares_the_separator(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("\ufeffsep=;\r\ntext;label\r\nx, y;1\r\n", "utf-8")
+    (example,) = read_all("classify", file)
+    assert (example.location, example.texts) == (f"{file}, line 3", ("x, y",))
+    file.write_text("SEP=;\nx, y;1\n", "utf-8")
+    (example,) = read_all("classify", file, text="1", label="2", header=False)
+    assert (example.texts, example.label) == (("x, y",), "1")
+    file.write_text("sep=,\ntext,a;b\nx; y,1\n", "utf-8")
+    assert read_all("classify", file, label="a;b")[0].texts == ("x; y",)
+
+
+def test_decimal_commas_of_spreadsheets(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text;label\nx;3,5\ny;-0,125\nz;4\n", "utf-8")
+    assert [example.value for example in read_all("regress", file)] == [3.5, -0.125, 4]
+    file.write_text("text;label\nx;3.5\ny;0.125\n", "utf-8")
+    assert [example.value for example in read_all("regress", file)] == [3.5, 0.125]
+    for first, second, name in (("3,5", "1.234", "commas"), ("1.234", "3,5", "points")):
+        file.write_text(f"text;label\nx;{first}\ny;{second}\n", "utf-8")
+        with pytest.raises(InputError, match=f"line 3: column label holds {second}, below .* decimal {name}"):
+            read_all("regress", file)
+    file.write_text("text;label\nx;1.234,5\n", "utf-8")
+    with pytest.raises(InputError, match=r"holds 1\.234,5, not a number"):
+        read_all("regress", file)
+    file.write_text('text,label\nx,"1,234"\n', "utf-8")  # perhaps thousands
+    with pytest.raises(InputError, match="holds 1,234, not a number; write it with a point"):
+        read_all("regress", file)

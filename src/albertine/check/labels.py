@@ -7,12 +7,14 @@ from albertine.check.findings import DataItem, Finding, percent
 from albertine.display import display_text
 from albertine.tasks.card import has_too_many_labels
 from albertine.tasks.formats.cells import joined_label
+from albertine.tasks.formats.decimals import has_decimal_comma
 from albertine.tasks.formats.headers import is_number
 
 _MAX_LABELS = 10_000  # distinct ones that are counted
 _MAX_CLASSES = 50  # more numbers than that are values, not classes
 _RARE = 10  # examples
 _UNBALANCED = 0.9
+_MOSTLY = 0.9  # of the labels are numbers in a column of numbers
 _LISTED = 5
 
 
@@ -58,8 +60,8 @@ class LabelCheck:
             return
         num_labels, num_rows = len(train.keys() | dev.keys()), sum(self._rows.values())
         is_refused = not self._is_multi_label and has_too_many_labels(num_labels, num_rows)
-        if (len(train) > _MAX_CLASSES or is_refused) and all(map(is_number, train)):
-            yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", len(train))
+        if (len(train) > _MAX_CLASSES or is_refused) and _are_numbers(train):
+            yield from self._number_findings(train)
             return
         if self._is_full:
             yield Finding(
@@ -80,6 +82,17 @@ class LabelCheck:
                 "error", "labels-only-in-dev", "labels of dev that are not in train", len(new),
                 ", ".join(map(display_text, new[:_LISTED])), self._first.get(f"dev {new[0]}", ""),
                 "add examples to train, or fix the spelling",
+            )  # fmt: skip
+
+    def _number_findings(self, train: Counter[str]) -> Iterable[Finding]:
+        yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", len(train))
+        if unreadable := [label for label in train if not is_number(label)]:
+            commas = any(map(has_decimal_comma, unreadable))
+            yield Finding(
+                "error", "not-numbers", "labels among numbers that are none", len(unreadable),
+                ", ".join(map(display_text, unreadable[:_LISTED])),
+                self._first.get(f"train {unreadable[0]}", ""),
+                "write a decimal point" if commas else "correct or remove these rows",
             )  # fmt: skip
 
     def _joined_findings(self, train: Counter[str]) -> Iterable[Finding]:
@@ -128,3 +141,9 @@ class LabelCheck:
                 count, display_text(label), self._first.get(f"train {label}", ""),
                 "judge by F1 or Matthews correlation instead of accuracy, or add rare examples",
             )  # fmt: skip
+
+
+def _are_numbers(counts: Counter[str]) -> bool:
+    """Return whether labels are numbers, also with decimal commas, but for a few of them."""
+    numbers = [count for label, count in counts.items() if is_number(label) or has_decimal_comma(label)]
+    return sum(numbers) >= _MOSTLY * counts.total()

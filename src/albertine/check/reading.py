@@ -125,7 +125,7 @@ def _labels(row: TableRow, column: str, separator: str | None, words: object) ->
     """Return the labels of a row as fine-tuning reads them; None if a cell of one label is empty."""
     if column in row.joined:
         return parse_label_columns(row, row.joined[column])
-    value = row.cells.get(column)
+    value = row.number_cell(column)
     if isinstance(value, list) and isinstance(words, list) and len(words) != len(value):
         raise RowError(
             f"{counted(len(words), 'word')} and {counted(len(value), 'tag')}; each word needs a tag"

@@ -2,6 +2,8 @@
 
 A model may have memorized the label of a text that is also in the training data, which raises the score.
 So may answers about a passage: its questions stay together too, if there are enough passages for it.
+
+One text of each label stays in the training data: with all of them held out, no model could learn the label.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -22,7 +24,7 @@ def hold_out(
     Args:
         examples: all examples.
         fraction: of the examples to hold out; at least one is, and at least one is left. It can be less
-            where many texts are equal, and more where nearly all are.
+            where many texts are equal or many labels are rare, and more where nearly all are.
         seed: selects the examples; without equal texts, the smallest of their random numbers are held out.
         data: name of the data, for messages.
     """
@@ -38,6 +40,7 @@ def hold_out(
         held_out = _choose(passages, random_values, count)
     if not count / 2 <= len(held_out) <= 2 * count:  # too few passages
         held_out = _choose(groups, random_values, count)
+    held_out = _keep_all_labels(examples, groups, random_values, held_out)
     return (
         [example for index, example in enumerate(examples) if index not in held_out],
         [example for index, example in enumerate(examples) if index in held_out],
@@ -56,6 +59,26 @@ def _choose(groups: list[list[int]], random_values: NDArray[np.float64], count: 
         if not chosen or 2 * (len(chosen) + len(smallest)) <= sum(map(len, groups)):
             chosen.update(smallest)
     return chosen
+
+
+def _keep_all_labels(
+    examples: Sequence[Example],
+    groups: list[list[int]],
+    random_values: NDArray[np.float64],
+    held_out: set[int],
+) -> set[int]:
+    """Return what to hold out, without one group of each label that no other example has."""
+    known = {
+        label for i, example in enumerate(examples) if i not in held_out for label in example.label_names
+    }
+    kept = set(held_out)
+    chosen = [indices for indices in groups if indices[0] in held_out]
+    for indices in sorted(chosen, key=lambda indices: random_values[indices[0]], reverse=True):
+        labels = {label for index in indices for label in examples[index].label_names}
+        if not labels <= known and len(kept) > len(indices):
+            kept.difference_update(indices)
+            known |= labels
+    return kept
 
 
 def count_shared_passages(train: Sequence[Example], dev: Sequence[Example]) -> int:

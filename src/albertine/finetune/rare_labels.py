@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from albertine.display import display_text
-from albertine.tasks.examples import Example, MultiLabelExample, TextExample
+from albertine.tasks.examples import Example
 
 _LISTED = 5
 
@@ -21,8 +21,8 @@ def rare_label_messages(
         dev_data: name of the data for evaluation; None if a part of the training data is held out.
         header: whether the first line of a table names its columns; otherwise it may be a label by mistake.
     """
-    counts = Counter(label for example in train for label in _labels(example))
-    only_in_dev = sorted({label for example in dev for label in _labels(example)} - set(counts))
+    counts = Counter(label for example in train for label in example.label_names)
+    only_in_dev = sorted({label for example in dev for label in example.label_names} - set(counts))
     single = sorted(label for label, count in counts.items() if count == 1)
     messages = []
     if only_in_dev and dev_data is None:
@@ -41,19 +41,11 @@ def rare_label_messages(
             "or fix the spelling"
         )
     if not header and any(
-        example.location.endswith(", line 1") and {*only_in_dev, *single}.intersection(_labels(example))
+        example.location.endswith(", line 1") and {*only_in_dev, *single}.intersection(example.label_names)
         for example in (*train, *dev)
     ):
         messages.append("if line 1 of the file names the columns, leave out --no-header")
     return messages
-
-
-def _labels(example: Example) -> Sequence[str]:
-    if isinstance(example, MultiLabelExample):
-        return example.labels or ()
-    if isinstance(example, TextExample) and example.label is not None:
-        return (example.label,)
-    return ()
 
 
 def _listed(labels: Sequence[str]) -> str:

@@ -42,6 +42,11 @@ class Example(ABC):
         return ""
 
     @property
+    def label_names(self) -> tuple[str, ...]:
+        """Its labels, if it is a text with labels."""
+        return ()
+
+    @property
     def length(self) -> int:
         """Number of characters of its texts."""
         return sum(map(len, self.all_texts))
@@ -98,6 +103,11 @@ class TextExample(Example):
         """The one text, or both."""
         return self.texts
 
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The label, if it is known."""
+        return () if self.label is None else (self.label,)
+
 
 @dataclass(frozen=True)
 class MultiLabelExample(TextExample):
@@ -109,6 +119,11 @@ class MultiLabelExample(TextExample):
     def is_labeled(self) -> bool:
         """Whether the labels are known; there may be none."""
         return self.labels is not None
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The labels, if they are known."""
+        return self.labels or ()
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from albertine.train.metrics_log import (
 
 SETTINGS_FILE = "settings.toml"
 NO_RUN_FOLDER = "exists already and is not a run folder; name another folder or remove it"
+_LISTED = 3  # settings that differ
 _LOCK_FILE = "run.lock"
 _FORMAT_1_FOLDER = "trainer"  # name of checkpoints/ in format 1
 # Files beside a model that are not published with it.
@@ -228,16 +229,20 @@ def _check_same_settings(run: Path, settings: Settings, changeable: frozenset[st
         source = read_settings_file(run / SETTINGS_FILE)  # that of an older checkpoint
     _check_command(run, source, type(settings))
     before = build_settings(type(settings), SettingsSource(settings.earlier_values), source)
-    for key, was, now in _setting_differences(before, settings, ""):
-        if key in changeable:
-            progress.print_message(
-                f"{run / SETTINGS_FILE}: resuming with {key} = {display_value(now)}, not {display_value(was)}"
-            )
-        else:
-            raise InputError(
-                f"{run}: a run with {key} = {display_value(was)}, not {display_value(now)}; "
-                f"give the settings of the run (see its {SETTINGS_FILE}), or another --out"
-            )
+    differences = list(_setting_differences(before, settings, ""))
+    fixed = [difference for difference in differences if difference[0] not in changeable]
+    if fixed:
+        key, was, now = fixed[0]
+        others = [other for other, *_ in differences if other != key][:_LISTED]
+        also = f" (also different: {', '.join(others)})" if others else ""  # other data can be the reason
+        raise InputError(
+            f"{run}: a run with {key} = {display_value(was)}, not {display_value(now)}{also}; "
+            f"give the settings of the run (see its {SETTINGS_FILE}), or another --out"
+        )
+    for key, was, now in differences:
+        progress.print_message(
+            f"{run / SETTINGS_FILE}: {key} changes from {display_value(was)} to {display_value(now)}"
+        )
 
 
 def _checkpoint_settings(run: Path) -> SettingsSource | None:

@@ -7,11 +7,11 @@ from typing import Any
 from albertine.display import display_text
 from albertine.json_input import JsonError, parse_json
 from albertine.tasks.examples import AnswerText
+from albertine.tasks.formats.decimals import has_decimal_comma
 from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.settings import DataSettings
 
 LABEL_SEPARATORS = (";", "|", ",", "/")  # that are usual
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 def example_id(row: TableRow, columns: DataSettings) -> str:
@@ -105,8 +105,7 @@ def parse_number(value: Any, column: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        has_comma = isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip())
-        advice = "; write it with a point" if has_comma else ""
+        advice = "; write it with a point" if isinstance(value, str) and has_decimal_comma(value) else ""
         raise RowError(
             f"column {display_text(column)} holds {describe_value(value)}, not a number{advice}"
         ) from None

@@ -1,13 +1,15 @@
 """Reads the rows of CSV and TSV files, with or without a line of column names.
 
 In languages with decimal commas, spreadsheets separate the cells of CSV files by semicolons. A file is taken
-as such if its header has semicolons and no comma; without a header never, because texts have semicolons.
+as such if its header has semicolons and no comma, or if its first line is `sep=;`, which Excel writes and
+reads; without a header only with this line, because texts have semicolons.
 """
 
 import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -16,6 +18,7 @@ from albertine.display import counted, display_text
 from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8, RECODE
 from albertine.storage.objects import display_path
+from albertine.tasks.formats.decimals import DecimalSeparators
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, TableRow
 from albertine.text.documents import ReadErrors
 from albertine.text.sources import bounded_lines
@@ -25,6 +28,7 @@ from albertine.text.unicode_check import is_valid_unicode
 _MAX_COMPARED_ROWS = 20
 _MAX_COMPARED_CHARACTERS = 1 << 20
 
+_SEPARATOR_LINE = re.compile(r"sep=([;,])", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"')
 
 # The number of a line, and the cells of the row that begins there; None if the row is too long.
@@ -59,7 +63,14 @@ def rows_from_text(
     csv.field_size_limit(MAX_ROW_BYTES)
     name = display_path(file)
     has_header = header is None and not is_numbered
-    rows: Iterator[Cells] = _tsv_cells(stream) if tabs else _csv_cells(name, stream, has_header=has_header)
+    lines = _text_lines(stream)
+    decimals = None
+    if tabs:
+        rows = _tsv_cells(lines)
+    else:
+        separator, lines = _detect_separator(lines, has_header=has_header)
+        rows = _csv_cells(name, lines, separator)
+        decimals = DecimalSeparators() if separator == ";" else None
     if header is None:
         first = next(rows, None)
         if first is None:
@@ -70,7 +81,8 @@ def rows_from_text(
         if check_columns is not None:
             check_columns(header, [values for _, values in first_rows if values is not None])
         rows = chain(first_rows, rows)
-    yield from _valid_rows(rows, name, header, errors, "first line" if is_numbered else "header")
+    for row in _valid_rows(rows, name, header, errors, "first line" if is_numbered else "header"):
+        yield row if decimals is None else replace(row, decimals=decimals)
 
 
 def _valid_rows(
@@ -138,16 +150,27 @@ def _text_lines(stream: BinaryIO) -> Iterator[str | None]:
         encoding = "utf-8"
 
 
-def _tsv_cells(stream: BinaryIO) -> Iterator[Cells]:
+def _tsv_cells(lines: Iterator[str | None]) -> Iterator[Cells]:
     """Yield the line number and the cells of each row."""
-    for number, line in enumerate(_text_lines(stream), start=1):
+    for number, line in enumerate(lines, start=1):
         if line is None:
             yield number, None
         elif stripped := line.rstrip("\r\n"):
             yield number, stripped.split("\t")
 
 
-def _up_to_header(lines: Iterator[str | None]) -> Iterator[str | None]:
+def _detect_separator(lines: Iterator[str | None], *, has_header: bool) -> tuple[str, Iterator[str | None]]:
+    """Return the separator of the cells of a CSV file, and its lines; that of `sep=;` becomes empty."""
+    first_lines = list(islice(_up_to_content(lines), _MAX_COMPARED_ROWS))
+    first = (first_lines[-1] if first_lines else None) or ""
+    if declared := _SEPARATOR_LINE.fullmatch(first.strip()):
+        return declared[1], chain(first_lines[:-1], ["\n"], lines)
+    header = _QUOTED.sub("", first) if has_header else ""
+    separator = ";" if ";" in header and "," not in header else ","
+    return separator, chain(first_lines, lines)
+
+
+def _up_to_content(lines: Iterator[str | None]) -> Iterator[str | None]:
     """Yield the empty lines at the start of a file, and the first that is not empty."""
     for line in lines:
         yield line
@@ -155,17 +178,13 @@ def _up_to_header(lines: Iterator[str | None]) -> Iterator[str | None]:
             return
 
 
-def _csv_cells(name: str, stream: BinaryIO, *, has_header: bool) -> Iterator[tuple[int, list[str]]]:
+def _csv_cells(name: str, lines: Iterator[str | None], separator: str) -> Iterator[Cells]:
     """Yield the first line number and the cells of each row; a quoted cell may have several lines."""
     row_size = 0
 
-    lines = _text_lines(stream)
-    first_lines = list(islice(_up_to_header(lines), _MAX_COMPARED_ROWS)) if has_header else []
-    header = _QUOTED.sub("", (first_lines[-1] if first_lines else None) or "")
-
     def row_lines() -> Iterator[str]:
         nonlocal row_size
-        for line in chain(first_lines, lines):
+        for line in lines:
             row_size += MAX_ROW_BYTES + 1 if line is None else len(line)
             if line is None or row_size > MAX_ROW_BYTES:
                 raise InputError(
@@ -174,10 +193,7 @@ def _csv_cells(name: str, stream: BinaryIO, *, has_header: bool) -> Iterator[tup
             yield line
 
     first_line = 1
-    if header.strip().lower() in ("sep=;", "sep=,"):  # a note of Excel's for itself
-        raise InputError(f"{name}: its first line, {header.strip()}, names no columns; remove it")
-    uses_semicolons = ";" in header and "," not in header
-    reader = csv.reader(row_lines(), strict=True, delimiter=";" if uses_semicolons else ",")
+    reader = csv.reader(row_lines(), strict=True, delimiter=separator)
     while True:
         first_line, row_size = reader.line_num + 1, 0
         try:

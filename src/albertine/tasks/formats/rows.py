@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from albertine.display import MAX_DISPLAY_LENGTH, display_text
+from albertine.tasks.formats.decimals import DecimalSeparators
 from albertine.text.unicode_check import is_valid_unicode
 
 MAX_ROW_BYTES = 16 << 20
@@ -22,6 +23,7 @@ class TableRow:
         cells: values by column.
         joined: the columns of each text that is joined from several, by the name that the user gave.
         kept: values to keep, by column; None if none are to be kept.
+        decimals: reads decimal commas; None in tables where a comma can separate thousands.
     """
 
     location: str
@@ -29,6 +31,7 @@ class TableRow:
     cells: Mapping[str, Any]
     joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kept: Mapping[str, Any] | None = None
+    decimals: DecimalSeparators | None = None
 
     def text(self, column: str) -> str:
         """Return a cell that holds text; raise `RowError` if it does not.
@@ -45,6 +48,16 @@ class TableRow:
         if not isinstance(value, str):
             raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not text")
         return checked_text(value)
+
+    def number_cell(self, column: str) -> Any:
+        """Return a cell that should hold a number, with a decimal point."""
+        value = self.cells.get(column)
+        if self.decimals is None or not isinstance(value, str):
+            return value
+        try:
+            return self.decimals.with_point(value, column)
+        except ValueError as error:
+            raise RowError(str(error)) from None
 
 
 class RowError(ValueError):

@@ -80,7 +80,7 @@ def read_rows(
         if missing is not None and not header and len(available) == 1 and ";" in "".join(first_cells):
             raise InputError(
                 f"{source}: no column {display_text(missing)}; each row is one cell. Semicolons separate "
-                "cells only below a line of column names: add one, or convert the file"
+                "cells only below a line of column names, or below sep=; as the first line: add one"
             )
         if missing is not None:
             raise InputError(

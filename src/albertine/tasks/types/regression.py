@@ -84,7 +84,7 @@ class Regression(TextTask):
     def example_from_row(cls, row: TableRow, columns: DataSettings, *, require_labels: bool) -> TextExample:
         """Return the texts and the number of a row."""
         texts = row_texts(row, columns)
-        value = parse_number(row.cells.get(columns.label), columns.label) if require_labels else None
+        value = parse_number(row.number_cell(columns.label), columns.label) if require_labels else None
         return TextExample(row.location, example_id(row, columns), texts, value=value)
 
     def label_target(self, example: TextExample) -> float | None:

@@ -1,0 +1,41 @@
+"""Decimal commas, as spreadsheets write them in many countries."""
+
+import re
+
+from albertine.display import display_text
+
+_DECIMAL = re.compile(r"[+-]?\d+([.,])\d+")
+
+
+def has_decimal_comma(text: str) -> bool:
+    """Return whether a text is a number with a comma before its decimals."""
+    number = _DECIMAL.fullmatch(text.strip())
+    return number is not None and number[1] == ","
+
+
+class DecimalSeparators:
+    """Reads decimal commas in a table whose cells are separated by semicolons.
+
+    In other tables, a comma could also separate thousands. A column with commas and points is refused, since
+    its points could separate thousands, too.
+    """
+
+    def __init__(self) -> None:
+        self._by_column: dict[str, str] = {}
+
+    def with_point(self, text: str, column: str) -> str:
+        """Return a cell with a decimal point instead of a comma; other cells as they are.
+
+        Raises `ValueError` if earlier cells of the column had the other separator.
+        """
+        number = _DECIMAL.fullmatch(text.strip())
+        if number is None:
+            return text
+        first = self._by_column.setdefault(column, number[1])
+        if first != number[1]:
+            name = "commas" if first == "," else "points"
+            raise ValueError(
+                f"column {display_text(column)} holds {display_text(text)}, below numbers with decimal "
+                f"{name}; write all in one way"
+            )
+        return text.replace(",", ".")
