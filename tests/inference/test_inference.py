@@ -36,6 +36,7 @@ from albertine.inference.settings import EnsembleSettings, EvaluateSettings, Pre
 from albertine.inference.table_writer import RowStream
 from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions
+from albertine.settings.toml import read_settings_file
 from albertine.tasks import scorer
 from albertine.tasks.card import TaskCard, parse_card
 from albertine.tasks.checkpoint_card import card_for_task
@@ -147,6 +148,17 @@ def test_bad_row_stops_or_is_skipped(
     assert [json.loads(line)["id"] for line in (tmp_path / "a.jsonl").read_text().splitlines()] == ["0", "2"]
 
 
+def test_rows_of_the_training_data_are_named(
+    reviews_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = reviews_model / "run"
+    trained_on = Path(read_settings_file(run / "settings.toml").values["data"])
+    for data, is_named in ((trained_on, True), (shutil.copy(trained_on, tmp_path / "copy.csv"), False)):
+        evaluate(run, EvaluateSettings(data=str(data), device="cpu"))
+        message = f"{data}: {run} was trained on rows of this file"
+        assert (message in capsys.readouterr().err) == is_named
+
+
 def test_unparseable_rows_shift_no_id(reviews_model: Path, tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text('{"review": "ka ka ka"}\n{"review": "ka\n{"review": "lo lo lo"}\n')
     settings = PredictSettings(data=str(tmp_path / "new.jsonl"), device="cpu", on_error="skip")
@@ -174,7 +186,7 @@ def test_truncation_and_unknown_tokens_are_reported(
     predictions = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [prediction.get("truncated_tokens") for prediction in predictions] == [None, lost, None]
     (result,) = evaluate(model, EvaluateSettings(data=data, device="cpu"))
-    assert f"{model}, dev: 1 of 3 examples truncated; {cut}" in capsys.readouterr().err
+    assert f"{model}, new.jsonl: 1 of 3 examples truncated; {cut}" in capsys.readouterr().err
     assert (result.num_truncated, result.mean_truncated_tokens) == (1, lost)
     assert 0.01 < result.unknown_share < 0.03
 

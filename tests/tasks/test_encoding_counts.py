@@ -38,8 +38,20 @@ def test_counts_truncated_and_unknown_tokens(tokenizer: Path, capsys: pytest.Cap
     ]
 
 
+def test_empty_examples_are_counted(tokenizer: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = TextExample("", "", ("", " "))
+    counts = encoding_counts(tokenizer, "ka", "", " \n")
+    counts.add(Regression(load_tokenizer(tokenizer), 10, (), 0.0).encode([pair]))
+    restored = EncodingCounts(load_tokenizer(tokenizer).special_ids)
+    restored.restore(counts.state())
+    counts.merge(restored)
+    counts.print_warnings("dev")
+    message = "dev: 6 of 8 examples are empty: a model has no token of them to go by\n"
+    assert capsys.readouterr().err == message
+
+
 def test_complete_examples_give_no_message(tokenizer: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for counts in (encoding_counts(tokenizer), encoding_counts(tokenizer, "ka lo", "")):
+    for counts in (encoding_counts(tokenizer), encoding_counts(tokenizer, "ka lo", "ka")):
         assert (counts.mean_truncated_tokens, counts.unknown_share) == (0.0, 0.0)
         counts.print_warnings("train")
     assert capsys.readouterr().err == ""

@@ -11,7 +11,9 @@ from albertine.errors import InputError
 from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.inference.read_split import read_split
 from albertine.inference.settings import EvaluateSettings
+from albertine.inference.training_data import training_data_message
 from albertine.tasks.encoding_counts import EncodingCounts
+from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
@@ -38,6 +40,7 @@ class EvaluationResult:
         mean_truncated_tokens: mean number of tokens that the truncated examples lost.
         unknown_share: share of unknown tokens, between 0 and 1.
         mean_depth: mean number of steps of depth; None if the depth was not adjusted.
+        data: the folder, file or dataset with the examples.
     """
 
     model: str
@@ -51,6 +54,7 @@ class EvaluationResult:
     mean_truncated_tokens: float = 0.0
     unknown_share: float = 0.0
     mean_depth: float | None = None
+    data: str = ""
 
 
 def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettings) -> list[EvaluationResult]:
@@ -65,6 +69,8 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
     assert settings.data is not None
     results = []
     for source in sources:
+        if message := training_data_message(source, settings.data):
+            progress.print_message(message)
         model = load_task_model(
             source, settings.engine_options, task=settings.task, exit_rule=settings.exit_rule
         )
@@ -88,16 +94,18 @@ def check_evaluation(sources: Sequence[str | Path], settings: EvaluateSettings) 
 def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) -> EvaluationResult:
     """Return the metrics of a model on a split of its task."""
     started = time.monotonic()
+    data = settings.data or ""
+    name = split_name if is_folder(data) else Path(data).name
     tracked_examples = progress.track(
         read_split(model, split_name, settings, require_labels=True),
-        f"Evaluating {model.card.task}, {split_name}",
+        f"Evaluating {model.card.task}, {name}",
         unit="examples",
     )
     counts = EncodingCounts(model.tokenizer.special_ids)
     pairs = list(model.create_scorer().predict(tracked_examples, counts))
     examples, predictions = zip(*pairs, strict=True)
     metrics = model.task_type.compute_metrics(examples, predictions)
-    counts.print_warnings(f"{model.source}, {split_name}")
+    counts.print_warnings(f"{model.source}, {name}")
     has_depth = "depth" in predictions[0]
     return EvaluationResult(
         model=model.source,
@@ -111,6 +119,7 @@ def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) ->
         mean_truncated_tokens=counts.mean_truncated_tokens,
         unknown_share=counts.unknown_share,
         mean_depth=fmean(prediction["depth"] for prediction in predictions) if has_depth else None,
+        data=data,
     )
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.markup import escape
 
 from albertine import progress
 from albertine.inference.ensemble import EnsembleResult
 from albertine.inference.evaluate import EvaluationResult, paper_averages
+from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.metrics.display import format_metrics, result_table
 
 
@@ -18,13 +20,13 @@ def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> N
         progress.print_json({"results": [asdict(result) for result in results], "averages": averages})
         return
     has_depth = any(result.mean_depth is not None for result in results)
-    columns = ("model", "task", "split", "examples", *(("depth",) if has_depth else ()), "metrics")
-    table = result_table(*columns, left_aligned=("model", "task", "split", "metrics"))
+    columns = ("model", "task", "data", "examples", *(("depth",) if has_depth else ()), "metrics")
+    table = result_table(*columns, left_aligned=("model", "task", "data", "metrics"))
     for result in results:
         table.add_row(
             escape(result.model),
             escape(result.task),
-            result.split,
+            escape(result.split if is_folder(result.data) else Path(result.data).name),
             f"{result.num_examples:,}",
             *([] if result.mean_depth is None else [f"{result.mean_depth:.2f}"]),
             escape(format_metrics(result.metrics)),

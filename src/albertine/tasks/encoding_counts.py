@@ -1,4 +1,4 @@
-"""Counts the truncated and unknown tokens of encoded examples, and prints messages about them."""
+"""Counts empty examples, truncated and unknown tokens, and prints messages about them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from albertine.text.tokenizer import SpecialTokenIds
 
 
 class EncodingCounts:
-    """Counts of truncated and unknown tokens.
+    """Counts of examples without tokens, and of truncated and unknown tokens.
 
     Attributes:
         num_examples: number of examples.
@@ -21,6 +21,7 @@ class EncodingCounts:
     def __init__(self, special_ids: SpecialTokenIds):
         self.num_examples, self.num_truncated_examples, self.max_truncated_tokens = 0, 0, 0
         self._special_ids = special_ids
+        self._num_empty_examples = 0
         self._truncated_tokens, self._num_tokens, self._num_unknown_tokens = 0, 0, 0
 
     def add(self, encoded: Sequence[EncodedExample]) -> None:
@@ -32,15 +33,27 @@ class EncodingCounts:
         self.max_truncated_tokens = max([self.max_truncated_tokens, *truncated])
         sequences = [ids for each in encoded for sample in each.samples for ids in sample.ids]
         ids = np.concatenate([np.empty(0, np.int32), *sequences])
+        self._num_empty_examples += sum(map(self._is_empty, encoded))
         is_special = (ids == self._special_ids.cls) | (ids == self._special_ids.sep)
         self._num_tokens += len(ids) - int(is_special.sum())
         self._num_unknown_tokens += int((ids == self._special_ids.unk).sum())
+
+    def _is_empty(self, encoded: EncodedExample) -> bool:
+        """Return whether the sequences of an example have no tokens but special ones."""
+        special = {self._special_ids.cls, self._special_ids.sep}
+        # A longer sequence has tokens: special ones are [CLS], and one [SEP] for each of up to three texts.
+        return all(
+            len(ids) <= 4 and special.issuperset(map(int, ids))
+            for sample in encoded.samples
+            for ids in sample.ids
+        )
 
     def merge(self, other: "EncodingCounts") -> None:
         """Add the counts of other examples."""
         self.num_examples += other.num_examples
         self.num_truncated_examples += other.num_truncated_examples
         self.max_truncated_tokens = max(self.max_truncated_tokens, other.max_truncated_tokens)
+        self._num_empty_examples += other._num_empty_examples
         self._truncated_tokens += other._truncated_tokens
         self._num_tokens += other._num_tokens
         self._num_unknown_tokens += other._num_unknown_tokens
@@ -64,11 +77,16 @@ class EncodingCounts:
         return self._num_unknown_tokens / max(1, self._num_tokens)
 
     def print_warnings(self, name: str) -> None:
-        """Print how many examples were truncated and how many tokens are unknown, if any.
+        """Print how many examples are empty or were truncated, and how many tokens are unknown, if any.
 
         Args:
             name: name of the examples, such as "train".
         """
+        if self._num_empty_examples:
+            progress.print_message(
+                f"{name}: {self._num_empty_examples:,} of {self.num_examples:,} examples are empty: a model "
+                "has no token of them to go by"
+            )
         if self.num_truncated_examples:
             progress.print_message(
                 f"{name}: {self.num_truncated_examples:,} of {self.num_examples:,} examples truncated; "
