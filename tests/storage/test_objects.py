@@ -1,10 +1,13 @@
 """Tests of single objects on object storage."""
 
+import gzip
 from typing import Any
 
 import pytest
 
+from albertine.errors import InputError
 from albertine.storage import objects
+from albertine.text import sources
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
@@ -27,3 +30,49 @@ def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
     monkeypatch.setattr(objects, "open_object", replacing_open)
     assert objects.read_object(url, 100) == contents["after"]
     assert len(opened) == 2
+
+
+def write(url: str, content: bytes) -> None:
+    with objects.object_writer(url) as stream:
+        stream.write(content)
+
+
+def test_a_part_of_a_replaced_object_is_refused(any_bucket: str) -> None:
+    """The library would fill the rest of the range with random memory."""
+    url = f"{any_bucket}/note"
+    write(url, b"0123456789" * 1000)
+    for first, second in ((0, 10), (9_000, 1_000)):
+        with (
+            pytest.raises(objects.ReplacedError, match="note: replaced while it was read; run the command"),
+            objects.open_object(url, 100) as stream,
+        ):
+            write(url, b"012")
+            stream.seek(first)
+            stream.read(second)
+        write(url, b"0123456789" * 1000)
+    with objects.open_object(url, 100) as stream:
+        stream.seek(9_995)
+        assert stream.read() == b"56789"
+
+
+def test_a_text_that_is_replaced_between_two_chunks_is_refused(
+    any_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 100)
+    url = f"{any_bucket}/text.txt"
+    write(url, b"Some words.\n" * 30)
+    (source,) = sources.find_sources([url])
+    first, second, *_ = sources.source_chunks(source)
+    assert b"Some words." in b"".join(content for _, content in sources.read_blocks(first))
+    write(url, b"Others.\n" * 10)
+    with pytest.raises(InputError, match="replaced while it was read"):
+        list(sources.read_blocks(second))
+
+
+def test_a_compressed_text_that_is_replaced_is_refused(any_bucket: str) -> None:
+    url = f"{any_bucket}/text.txt.gz"
+    write(url, gzip.compress(b"Some words.\n"))
+    (source,) = sources.find_sources([url])
+    write(url, gzip.compress(b"Others.\n"))
+    with pytest.raises(InputError):
+        list(sources.read_blocks(*sources.source_chunks(source)))

@@ -30,7 +30,7 @@ from albertine.storage.folder_manifest import (
     read_folder_manifest,
     refuse_unfinished,
 )
-from albertine.storage.objects import list_objects, open_object
+from albertine.storage.objects import ReplacedError, list_objects, open_object
 from albertine.storage.urls import is_safe_name, join_url, private_advice, storage_url, url_name
 
 _DEFAULT_GIGABYTES = 50
@@ -215,17 +215,20 @@ def _download_file(path: Path, file: _RemoteFile, advance: Callable[[int], None]
     """Download a file, compare its size and checksum, and move it to its place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     size, digest = 0, hashlib.sha256()
-    try:
-        source = open_object(file.url)
-    except InputError as error:
-        raise _ChangedError(str(error)) from None
     with atomic_file(path) as partial:
-        with source, partial.open("wb") as target:
-            while block := source.read(_BLOCK_BYTES):
-                target.write(block)
-                digest.update(block)
-                size += len(block)
-                advance(len(block))
+        try:
+            source = open_object(file.url)
+        except InputError as error:
+            raise _ChangedError(str(error)) from None
+        try:
+            with source, partial.open("wb") as target:
+                while block := source.read(_BLOCK_BYTES):
+                    target.write(block)
+                    digest.update(block)
+                    size += len(block)
+                    advance(len(block))
+        except ReplacedError as error:
+            raise _ChangedError(str(error)) from None
         if size != file.size or (file.sha256 and digest.hexdigest() != file.sha256):
             raise _ChangedError(f"{file.url}: damaged, or replaced meanwhile; upload it again")
         os.utime(partial, ns=(file.stamp * 10**9,) * 2)

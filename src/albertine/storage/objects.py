@@ -10,7 +10,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -47,6 +47,10 @@ class StoredObject:
     url: str
     size: int
     version: str
+
+
+class ReplacedError(InputError):
+    """An object was replaced while it was read."""
 
 
 def find_object(url: str) -> StoredObject | None:
@@ -95,14 +99,19 @@ def _hub_versions(filesystem: Any, path: str) -> dict[str, str]:
 
 
 class _ObjectReader(io.RawIOBase):
-    """An object as a file without a buffer: each read requests a range of bytes."""
+    """An object as a file without a buffer: each read requests a range of bytes.
 
-    def __init__(self, url: str):
-        self._url, self._position = url, 0
+    Where an object was replaced by a shorter one, the library fills the rest of a range with random memory. So
+    after the last read, and whenever the end is reached, the object must be the expected one.
+    """
+
+    def __init__(self, url: str, expected: StoredObject | None):
+        self._url, self._position, self._is_unchecked = url, 0, False
         with described_errors(url):
             filesystem, path = _resolve(url)
             self._file = filesystem.open_input_file(path)
-            self._size = int(self._file.size())
+        self._expected = expected or find_object(url)
+        self._size = 0 if self._expected is None else self._expected.size
 
     def readable(self) -> bool:
         return True
@@ -126,30 +135,44 @@ class _ObjectReader(io.RawIOBase):
             return 0
         with described_errors(self._url):
             content = self._file.read_at(size, self._position)
+        self._is_unchecked = True
         buffer[: len(content)] = content
         self._position += len(content)
+        if self._position == self._size:
+            self._check_unchanged()
         return len(content)
 
+    def _check_unchanged(self) -> None:
+        self._is_unchecked = False
+        if find_object(self._url) != self._expected:
+            raise ReplacedError(f"{self._url}: replaced while it was read; run the command again")
+
     def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
+        try:
+            if not self.closed:
+                self._file.close()
+                if self._is_unchecked:
+                    self._check_unchanged()
+        finally:
+            super().close()
 
 
-def open_object(url: str, buffer_bytes: int = 1 << 18) -> BinaryIO:
+def open_object(url: str, buffer_bytes: int = 1 << 18, expected: StoredObject | None = None) -> BinaryIO:
     """Return an object as a file, which reads ranges of bytes.
+
+    Reading its end, or closing it, raises `ReplacedError` if the object is not the expected one any more.
 
     Args:
         url: its URL.
         buffer_bytes: bytes of the smallest range. Each range is a request, which takes much longer than on
             a disk, so more are better for reading from start to end.
+        expected: the object as it was found before; by default as it is now.
     """
-    return io.BufferedReader(_ObjectReader(url), buffer_bytes)
+    return io.BufferedReader(_ObjectReader(url, expected), buffer_bytes)
 
 
 def read_object(url: str, max_bytes: int) -> bytes | None:
     """Return the content of an object; None if there is none. Raises `InputError` if it is larger."""
-    content = b""
     for _ in range(_READ_ATTEMPTS):
         found = find_object(url)
         if found is None:
@@ -158,11 +181,11 @@ def read_object(url: str, max_bytes: int) -> bytes | None:
             raise InputError(
                 f"{url}: larger than {max_bytes:,} bytes, the limit for such a file; upload it again"
             )
-        with open_object(url) as stream:
+        with suppress(ReplacedError), open_object(url) as stream:
             content = stream.read(max_bytes)
-        if len(content) == found.size and find_object(url) == found:
-            break  # else it was replaced meanwhile, and may be cut at its former size
-    return content
+            if len(content) == found.size and find_object(url) == found:
+                return content
+    raise ReplacedError(f"{url}: replaced each time it was read; run the command again later")
 
 
 @contextmanager

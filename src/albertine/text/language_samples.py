@@ -8,10 +8,9 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from albertine.storage.objects import open_file
 from albertine.text.documents import ReadErrors, read_texts
 from albertine.text.settings import ReadingSettings
-from albertine.text.sources import CHUNK_BYTES, Source, SourceChunk, source_chunks
+from albertine.text.sources import CHUNK_BYTES, Source, SourceChunk, open_source, source_chunks
 
 NUM_PASSAGES = 200
 _PASSAGE_BYTES = 4096  # read for a passage of plain text
@@ -60,7 +59,7 @@ def _size(chunk: SourceChunk) -> int:
 def _plain_passage(chunk: SourceChunk, rng: random.Random) -> str:
     start = rng.randrange(chunk.start, chunk.stop)
     start = max(chunk.start, min(start, chunk.stop - _PASSAGE_BYTES))
-    with open_file(chunk.source.path) as file:
+    with open_source(chunk.source) as file:
         file.seek(start)
         content = file.read(min(_PASSAGE_BYTES, chunk.stop - start))
     return content.decode("utf-8", "ignore")[:PASSAGE_LENGTH]  # a character may be cut at both ends

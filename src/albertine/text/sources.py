@@ -23,7 +23,7 @@ from typing import BinaryIO, Literal, cast
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
-from albertine.storage.objects import StoredObject, open_file
+from albertine.storage.objects import StoredObject, open_object
 from albertine.storage.urls import storage_url
 from albertine.text.hub_datasets import HUB_PREFIX, num_shards
 from albertine.text.parquet_rows import num_row_groups
@@ -276,7 +276,7 @@ def read_lines(chunk: SourceChunk) -> Iterator[tuple[int, bytes | None]]:
             with _open_compressed(source) as stream:
                 yield from bounded_lines(stream, MAX_RECORD_BYTES)
             return
-        with open_file(source.path, CHUNK_BYTES) as file:
+        with open_source(source, CHUNK_BYTES) as file:
             first = _first_line_start(file, chunk.start, chunk.stop)
             file.seek(first)
             for offset, line in bounded_lines(file, MAX_RECORD_BYTES) if first < chunk.stop else ():
@@ -357,7 +357,7 @@ def _decompressed_blocks(source: Source) -> Iterator[tuple[int, bytes]]:
 
 def _open_compressed(source: Source) -> BinaryIO:
     # A path for local files: the libraries close what they open.
-    opened = source.path if storage_url(source.path) is None else open_file(source.path, CHUNK_BYTES)
+    opened = source.path if storage_url(source.path) is None else open_source(source, CHUNK_BYTES)
     if source.compression == "gzip":
         return cast(BinaryIO, gzip.open(opened, "rb"))
     import pyarrow as pa
@@ -382,9 +382,17 @@ def _last_boundary(content: bytes) -> int:
     return _last_character(content) or len(content)
 
 
+def open_source(source: Source, buffer_bytes: int = 1 << 18) -> BinaryIO:
+    """Open a file, or an object as it was when it was found; see `open_object`."""
+    url = storage_url(source.path)
+    if url is None:
+        return source.path.open("rb")
+    return open_object(url, buffer_bytes, StoredObject(url, source.size, source.version))
+
+
 def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:
     """Return the offset and the content of the text between the boundaries at or after `start` and `stop`."""
-    with open_file(source.path) as file:
+    with open_source(source) as file:
         begin, end = (_next_boundary(file, offset, source) for offset in (start, stop))
         file.seek(begin)
         return begin, file.read(end - begin)

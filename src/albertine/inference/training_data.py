@@ -1,0 +1,32 @@
+"""Whether a run has learned the rows that it is evaluated on."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from albertine.errors import InputError
+from albertine.settings.toml import read_settings_file
+
+_SETTINGS_FILE = "settings.toml"  # of a run of fine-tuning, in its folder, or in that of each of its seeds
+
+
+def training_data_message(model: str | Path, data: str) -> str | None:
+    """Return a message if a run in a local folder was trained on a file; None otherwise, and for folders.
+
+    Folders of tasks have splits, so that the rows of training and of evaluation differ.
+    """
+    folder, file = Path(model), Path(data)
+    settings = next((path for path in _settings_files(folder) if path.is_file()), None)
+    if settings is None or not file.is_file():
+        return None
+    with suppress(InputError, OSError):
+        trained_on = read_settings_file(settings).values.get("data")
+        if isinstance(trained_on, str) and Path(trained_on).resolve() == file.resolve():
+            return (
+                f"{data}: {model} was trained on rows of this file, so the score does not show how it does "
+                "on new ones; `albertine report` shows its score on the examples for evaluation"
+            )
+    return None
+
+
+def _settings_files(folder: Path) -> list[Path]:
+    return [folder / _SETTINGS_FILE, *sorted(folder.glob(f"*/{_SETTINGS_FILE}"))]
