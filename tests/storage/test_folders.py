@@ -392,6 +392,9 @@ def test_no_range_begins_at_the_end_of_an_object(bucket: str, monkeypatch: pytes
         def open_input_file(self, path: str) -> Recorder:
             return Recorder(filesystem.open_input_file(path))
 
+        def get_file_info(self, path: str) -> Any:
+            return filesystem.get_file_info(path)
+
     write_object(f"{bucket}/x", b"0123456789")
     write_object(f"{bucket}/empty", b"")
     filesystem, _ = objects._resolve(f"{bucket}/x")

@@ -74,5 +74,5 @@ def test_a_compressed_text_that_is_replaced_is_refused(any_bucket: str) -> None:
     write(url, gzip.compress(b"Some words.\n"))
     (source,) = sources.find_sources([url])
     write(url, gzip.compress(b"Others.\n"))
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="replaced while it was read"):
         list(sources.read_blocks(*sources.source_chunks(source)))

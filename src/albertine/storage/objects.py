@@ -101,8 +101,8 @@ def _hub_versions(filesystem: Any, path: str) -> dict[str, str]:
 class _ObjectReader(io.RawIOBase):
     """An object as a file without a buffer: each read requests a range of bytes.
 
-    Where an object was replaced by a shorter one, the library fills the rest of a range with random memory. So
-    after the last read, and whenever the end is reached, the object must be the expected one.
+    If the object was replaced by a shorter one, the library fills the rest of a range with random memory. So
+    it must be the expected one at the end, after the last read, and after a failed one.
     """
 
     def __init__(self, url: str, expected: StoredObject | None):
@@ -133,12 +133,16 @@ class _ObjectReader(io.RawIOBase):
         size = min(len(buffer), self._size - self._position)
         if size <= 0:  # the stores refuse a range that begins at the end
             return 0
-        with described_errors(self._url):
-            content = self._file.read_at(size, self._position)
+        try:
+            with described_errors(self._url):
+                content = self._file.read_at(size, self._position)
+        except InputError:
+            self._check_unchanged()
+            raise
         self._is_unchecked = True
         buffer[: len(content)] = content
         self._position += len(content)
-        if self._position == self._size:
+        if self._position == self._size or not content:
             self._check_unchanged()
         return len(content)
 
