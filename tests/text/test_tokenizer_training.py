@@ -287,6 +287,12 @@ def test_rare_words_are_dropped_seldom_and_wherever_they_occur(monkeypatch: pyte
     assert 5_000 - lost <= counts["last"] <= 5_000
 
 
+def test_no_character_of_a_long_word_is_ignored() -> None:
+    """A language without spaces has words of any length."""
+    counts = count_words([["犬" * 300 + "龍" + "犬" * 250 + "鳳"]], TokenizerSettings(language="zh"))
+    assert Counter("".join(word * times for word, times in counts.items())) == {"犬": 550, "龍": 1, "鳳": 1}
+
+
 KOREAN = "한국어 문장은 학교에 간다. 아이들이 공원에서 연을 날린다. 우리는 매일 아침 책을 읽는다."
 
 

@@ -41,7 +41,7 @@ from albertine.text.tokenizer import SpecialTokenIds, Tokenizer
 from albertine.text.unigram_training import SPECIAL_TOKENS, learn_tokens
 from albertine.text.word_counts import WordCounter, count_on_cluster, plan_sample, sample_documents
 
-_MAX_WORD_LENGTH = 256
+_MAX_WORD_LENGTH = 256  # of what is a word to the training; longer ones, as without spaces, are cut
 
 
 def build_tokenizer(
@@ -104,8 +104,9 @@ def _normalized(raw_counts: Counter[str], settings: TokenizerSettings) -> Counte
     normalize = _normalization(settings)
     counts: Counter[str] = Counter()
     for word, count in raw_counts.items():
-        for part in normalize(word[:_MAX_WORD_LENGTH]).split():
-            counts[part] += count
+        for start in range(0, len(word), _MAX_WORD_LENGTH):
+            for part in normalize(word[start : start + _MAX_WORD_LENGTH]).split():
+                counts[part] += count
     return counts
 
 

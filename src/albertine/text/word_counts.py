@@ -80,10 +80,10 @@ class TextSample:
         """Return the bytes to show for a chunk that has given some text."""
         return chunk.stop - chunk.start if chunk.source.has_byte_ranges else text_bytes
 
-    def report_end(self) -> None:
-        """Print that the sample is full."""
+    def report_cut(self) -> None:
+        """Print that there is more text than was read."""
         has_whole_chunks = all(chunk.source.has_byte_ranges for chunk in self.chunks)
-        sample = f"a random sample of {self.max_text_mb} MB of the text"
+        sample = f"a random sample of at most {self.max_text_mb} MB of the text (--max-text-mb)"
         if not has_whole_chunks:
             sample += ", with the beginnings of files that can be read from their start only"
         progress.print_message(f"training on {sample}")
@@ -103,7 +103,10 @@ def plan_sample(sources: Sequence[Source], settings: TokenizerSettings) -> TextS
 
 
 def _shares(chunks: Sequence[SourceChunk], limit: int) -> list[int]:
-    """Divide bytes among chunks, by the size that their text probably has; each gets a megabyte at least."""
+    """Divide bytes among chunks, by the size that their text probably has; each gets a megabyte at least.
+
+    What is probably left is divided equally among those whose size is not known, which may be larger.
+    """
     num_chunks = Counter(chunk.source for chunk in chunks)
 
     def probable_size(source: Source) -> float:
@@ -111,41 +114,57 @@ def _shares(chunks: Sequence[SourceChunk], limit: int) -> list[int]:
             return source.size
         return _TEXT_PER_COMPRESSED_BYTE * source.size or CHUNK_BYTES * num_chunks[source]
 
-    per_byte = limit / max(1, sum(map(probable_size, num_chunks)))
-    return [
-        max(1 << 20, int(per_byte * probable_size(chunk.source) / num_chunks[chunk.source]))
-        for chunk in chunks
-    ]
+    total = max(1, sum(map(probable_size, num_chunks)))
+    spare = max(0, limit - total) / sum(not chunk.source.has_byte_ranges for chunk in chunks)
+
+    def share(chunk: SourceChunk) -> float:
+        size = min(1, limit / total) * probable_size(chunk.source) / num_chunks[chunk.source]
+        return size if chunk.source.has_byte_ranges else size + spare
+
+    return [max(1 << 20, int(share(chunk))) for chunk in chunks]
 
 
 def sample_documents(
     sample: TextSample, settings: TokenizerSettings, errors: ReadErrors
 ) -> Iterator[list[str]]:
     """Yield the documents of a sample; show the progress."""
-    remaining = sample.limit
+    remaining, is_cut = sample.limit, False
     with progress.progress_counter("Reading text", total=sample.total, unit="bytes") as advance:
         for chunk, chunk_limit in zip(sample.chunks, sample.chunk_limits, strict=True):
-            size = 0
-            max_bytes = min(remaining, chunk_limit)
-            for document, size in _documents_and_sizes(chunk, settings, errors, max_bytes):  # noqa: B007
-                yield document
-            remaining -= size
-            advance(sample.size_in_progress(chunk, size))
+            documents = _ChunkDocuments(chunk, settings, errors, min(remaining, chunk_limit))
+            yield from documents
+            is_cut |= documents.is_cut
+            remaining -= documents.size
+            advance(sample.size_in_progress(chunk, documents.size))
             if remaining <= 0:
-                sample.report_end()
+                is_cut = True
+                break
+    if is_cut:
+        sample.report_cut()
+
+
+class _ChunkDocuments:
+    """The documents of a chunk, until they reach a limit; an iteration sets the attributes.
+
+    Attributes:
+        size: bytes of the documents.
+        is_cut: whether there are more.
+    """
+
+    def __init__(
+        self, chunk: SourceChunk, settings: TokenizerSettings, errors: ReadErrors, max_bytes: int
+    ) -> None:
+        self._chunk, self._settings, self._errors = chunk, settings, errors
+        self._max_bytes = max_bytes
+        self.size, self.is_cut = 0, False
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for document in read_documents(self._chunk, self._settings, self._errors):
+            if self.size >= self._max_bytes:
+                self.is_cut = True
                 return
-
-
-def _documents_and_sizes(
-    chunk: SourceChunk, settings: TokenizerSettings, errors: ReadErrors, max_bytes: int
-) -> Iterator[tuple[list[str], int]]:
-    """Yield documents, each with the bytes up to its end, until these reach `max_bytes`."""
-    size = 0
-    for document in read_documents(chunk, settings, errors):
-        size += sum(map(_num_bytes, document))
-        yield document, size
-        if size >= max_bytes:
-            return
+            self.size += sum(map(_num_bytes, document))
+            yield document
 
 
 def _num_bytes(text: str) -> int:
@@ -159,12 +178,14 @@ class _ChunkCounts:
     Attributes:
         counts: how often each word occurs.
         size: bytes of its text.
+        is_cut: whether it has more.
         errors: errors that were skipped.
         failure: the error at which the reading stopped.
     """
 
     counts: Counter[str]
     size: int
+    is_cut: bool
     errors: ReadErrors
     failure: InputError | None
 
@@ -174,21 +195,22 @@ def _count_chunk(settings: TokenizerSettings, chunk_and_limit: tuple[SourceChunk
     chunk, chunk_limit = chunk_and_limit
     counts: Counter[str] = Counter()
     errors = ReadErrors(skip=settings.on_error == "skip")
-    size, failure = 0, None
+    failure = None
+    documents = _ChunkDocuments(chunk, settings, errors, chunk_limit)
     try:
-        for document, size in _documents_and_sizes(chunk, settings, errors, chunk_limit):  # noqa: B007
+        for document in documents:
             for sentence in document:
                 counts.update(sentence.split())
     except InputError as error:
         failure = error  # the sample may end before it
-    return _ChunkCounts(counts, size, errors, failure)
+    return _ChunkCounts(counts, documents.size, documents.is_cut, errors, failure)
 
 
 def count_on_cluster(
     sample: TextSample, settings: TokenizerSettings, errors: ReadErrors, executor: Executor
 ) -> Counter[str]:
     """Return the counts of the words of a sample; see `WordCounter`."""
-    counter, remaining = WordCounter(), sample.limit
+    counter, remaining, is_cut = WordCounter(), sample.limit, False
     parts = executor.run(
         partial(_count_chunk, settings),
         list(zip(sample.chunks, sample.chunk_limits, strict=True)),
@@ -197,18 +219,22 @@ def count_on_cluster(
     )
     with progress.progress_counter("Reading text", total=sample.total, unit="bytes") as advance:
         for (chunk, chunk_limit), part in parts:
-            size = part.size
+            size, is_part = part.size, part.is_cut
             if size < remaining and part.failure is not None:
                 raise part.failure
             if size < remaining and counter.add_counts(part.counts):
                 errors.add(part.errors)
             else:
-                max_bytes = min(remaining, chunk_limit)
-                for document, size in _documents_and_sizes(chunk, settings, errors, max_bytes):  # noqa: B007
+                documents = _ChunkDocuments(chunk, settings, errors, min(remaining, chunk_limit))
+                for document in documents:
                     counter.add(document)
+                size, is_part = documents.size, documents.is_cut
+            is_cut |= is_part
             remaining -= size
             advance(sample.size_in_progress(chunk, size))
             if remaining <= 0:
-                sample.report_end()
+                is_cut = True
                 break
+    if is_cut:
+        sample.report_cut()
     return counter.counts
