@@ -110,9 +110,9 @@ def test_a_large_compressed_file_beside_small_ones_fills_the_sample(tmp_path: Pa
 def test_a_file_that_compresses_well_is_read_whole_if_there_is_room(
     tmp_path: Path, on_cluster: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    repeated = "the same words again\n" * 100_000
+    repeated = "the same words again\n\n" * 100_000
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress((repeated + "zebras yawn\n").encode()))
-    (tmp_path / "b.txt").write_text("small words here\n" * 1000)
+    (tmp_path / "b.txt").write_text("small words here\n\n" * 1000)
     for max_text_mb, is_whole in ((4, True), (1, False)):
         settings = TokenizerSettings(layout="lines", max_text_mb=max_text_mb, language="en")
         counts = dict(count(tmp_path, settings, on_cluster=on_cluster)[0])
