@@ -10,6 +10,7 @@ import pytest
 
 from albertine.cli import app
 from albertine.command import run_command
+from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError
 from albertine.finetune.run import FinetuneResult
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
@@ -87,6 +88,32 @@ def test_other_samples_are_reported(tmp_path: Path) -> None:
     )
     assert "not of the same samples, because the runs differ in corpus" in comparison.warnings[0]
     assert "albertine probe" in comparison.warnings[0]
+
+
+def test_the_number_of_samples_is_compared(tmp_path: Path) -> None:
+    """By default, a longer run is evaluated more seldom, on more samples."""
+
+    def warnings(name: str, **changes: Any) -> list[str]:
+        runs = []
+        for steps in (2_000, 4_000):
+            settings = PretrainSettings(
+                train=PretrainTrainSettings(steps=steps, lr=0.01, batch_tokens=32_768, **changes)
+            )
+            scores = {1: {"mlm_loss": 4.0}}
+            runs.append(write_run(tmp_path / name / str(steps), settings, scores))
+        return compare_runs(runs).warnings
+
+    assert "differ in the number of samples (160, 320; see --train.evaluate-tokens)" in warnings("a")[0]
+    assert len(warnings("b", evaluate_tokens=20_000)) == 1
+    assert len(warnings("c", evaluate_every=100)) == 1
+
+
+def test_settings_of_the_training_text_do_not_change_the_samples(tmp_path: Path) -> None:
+    runs = [
+        write_pretraining(tmp_path / str(fraction), 4.0, objective=ObjectiveSettings(text_fraction=fraction))
+        for fraction in (0.5, 1.0)
+    ]
+    assert len(compare_runs(runs).warnings) == 1
 
 
 def test_differences_are_paired_over_the_seeds(tmp_path: Path) -> None:

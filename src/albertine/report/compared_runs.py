@@ -13,6 +13,9 @@ from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read
 from albertine.finetune.run import FinetuneResult
 from albertine.interop.hub import ENSEMBLE_FILE, refuse_ensemble
 from albertine.paired_statistics import PairedDifference, paired_difference
+from albertine.pretrain.settings import PretrainSettings
+from albertine.report.evaluated_samples import num_evaluated_samples
+from albertine.settings.sources import build_settings
 from albertine.storage.cache import local_folder
 from albertine.storage.objects import display_path
 from albertine.tasks.metrics.display import shown_metrics
@@ -24,10 +27,10 @@ from albertine.train.run_folder import SETTINGS_FILE, not_a_run_error, read_run_
 PRETRAINING_SCORES = ("mlm_loss", "mlm_accuracy", "pair_loss", "pair_accuracy")
 # Runs that differ in one of these are evaluated on different samples or examples.
 _SETTINGS_OF_MEASUREMENT = {
-    "corpus", "curriculum.length", "curriculum.mlm_probability", "train.evaluate_tokens", "model.vocab_size",
-    "dev",
+    "corpus", "curriculum.length", "curriculum.mlm_probability", "model.vocab_size", "dev",
 }  # fmt: skip
 _TABLES_OF_MEASUREMENT = ("objective.",)
+_SETTINGS_OF_TRAIN_ONLY = {"objective.text_fraction", "objective.distinct_epochs"}
 _SETTINGS_WITHOUT_DEV = {"data", "held_out"}  # these select the examples if --dev is not given
 _SETTINGS_OF_SEEDS = {"seeds", "train.seed"}
 
@@ -50,6 +53,7 @@ class ComparedRun:
         steps: number of steps.
         tokens: number of training tokens of the run in `curve_folder`.
         seconds: training time of the run in `curve_folder`.
+        evaluated_samples: number of held-out samples of pre-training; None for a task.
     """
 
     name: str
@@ -64,6 +68,7 @@ class ComparedRun:
     steps: int
     tokens: int
     seconds: float
+    evaluated_samples: int | None
 
     @property
     def holds_out_examples(self) -> bool:
@@ -125,11 +130,16 @@ class RunComparison:
     def _measured_otherwise(self) -> list[str]:
         """What differs between the runs so that their scores are of other samples."""
         keys = set(_SETTINGS_OF_MEASUREMENT)
+        keys |= {key for key in self.differing_settings if key.startswith(_TABLES_OF_MEASUREMENT)}
+        keys -= _SETTINGS_OF_TRAIN_ONLY
         if any(run.settings.get("dev") is None for run in self.runs):
             keys |= _SETTINGS_WITHOUT_DEV
-        found = [
-            key for key in self.differing_settings if key in keys or key.startswith(_TABLES_OF_MEASUREMENT)
-        ]
+        found = [key for key in self.differing_settings if key in keys]
+        counts = [run.evaluated_samples for run in self.runs]
+        if not found and len(set(counts)) > 1:
+            found.append(
+                f"the number of samples ({', '.join(map(str, counts))}; see --train.evaluate-tokens)"
+            )
         if len({run.held_out_seed for run in self.runs if run.holds_out_examples}) > 1:
             found.append("the seed, which selects the held-out examples")
         return found
@@ -255,6 +265,9 @@ def _read_run(run: Path) -> ComparedRun:
         steps=steps[-1]["step"],
         tokens=int(steps[-1]["tokens"]),
         seconds=steps[-1].get("seconds") or 0.0,
+        evaluated_samples=None
+        if task
+        else num_evaluated_samples(build_settings(PretrainSettings, read_run_settings(curve_folder))),
     )
 
 
