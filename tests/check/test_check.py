@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import random
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,9 @@ def test_many_texts_are_compared_in_a_sample(tmp_path: Path, monkeypatch: pytest
     (shared,) = [each for each in report.findings if each.kind == "train-in-dev"]
     assert "100% of dev (in a sample of one text in 16)" in shared.message
     assert 20 <= shared.count <= 120
+    twice = write(tmp_path / "b.jsonl", [{"text": f"text {number // 2}"} for number in range(4000)])
+    (repeated,) = [each for each in check_data([twice]).findings if each.kind == "duplicates"]
+    assert re.search(r"50% of all \(in a sample of one text in \d+\)", repeated.message)
 
 
 def test_labels_and_empty_texts(tmp_path: Path) -> None:

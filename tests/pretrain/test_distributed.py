@@ -175,6 +175,19 @@ def test_all_processes_stop_at_the_same_step(
     assert (tmp_path / "run" / "checkpoints" / f"step-{step:08d}").exists()
 
 
+def test_lamb_shards_matrices_of_an_odd_number_of_layers(
+    settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
+) -> None:
+    """Each matrix of a stacked parameter is scaled by its own norm, on whichever process it is."""
+    settings = replace(settings, model=replace(settings.model, layers=3, step_rank=2, step_vectors=True))
+    settings = with_train(settings, optimizer="lamb", micro_batch_tokens=64)
+    for name, world_size, options in (("single", 1, []), ("run", 2, ["--train.shard"])):
+        command = [*write_recipe_and_command(settings, tmp_path / name, tmp_path), *options]
+        exit_codes, output = fork_server.run(*command, world_size=world_size)
+        assert exit_codes == [0] * world_size, output
+    assert metrics_are_close(tmp_path / "single", tmp_path / "run")
+
+
 def test_sharding_without_the_pair_objective(
     settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:

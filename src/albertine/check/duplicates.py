@@ -19,6 +19,7 @@ _MANY = 0.01  # of the texts
 class _Seen:
     location: str
     labels: frozenset[str] | None
+    num_rows: int = 1  # of train
     has_conflict: bool = False
 
 
@@ -58,6 +59,7 @@ class DuplicateCheck:
         else:
             self._repeated_example = self._repeated_example if self._repeated else example
             self._repeated += 1
+            seen.num_rows += 1
         labels = _label_set(item)
         if labels is not None and seen.labels is not None and labels != seen.labels:
             if not seen.has_conflict:
@@ -78,6 +80,9 @@ class DuplicateCheck:
         if len(self._seen) > MAX_HASHES:
             self._step *= 2
             self._seen = {key: seen for key, seen in self._seen.items() if key % self._step == 0}
+            self._rows = sum(seen.num_rows for seen in self._seen.values())
+            self._repeated = self._rows - len(self._seen)
+            self._conflicting = sum(seen.has_conflict for seen in self._seen.values())
 
     def findings(self) -> Iterable[Finding]:
         """Yield what was found."""

@@ -60,14 +60,14 @@ def _scale_to_weight_norm(update: Tensor, weight: Tensor, matrix_count: int) -> 
     A parameter of three dimensions has a matrix for each layer.
     """
     if update.dim() == 3:
-        update, weight, matrix_count = update.flatten(0, 1), weight.flatten(0, 1), len(update)
+        matrix_count = len(update)
     weight_norms, update_norms = _matrix_norms(weight, matrix_count), _matrix_norms(update, matrix_count)
     trust_ratios = torch.where((weight_norms > 0) & (update_norms > 0), weight_norms / update_norms, 1.0)
-    row_ratios = trust_ratios.repeat_interleave(len(update) // matrix_count).unsqueeze(1)
-    update.mul_(shard_like(row_ratios, update))
+    row_ratios = trust_ratios.repeat_interleave(len(update) // matrix_count)
+    update.mul_(shard_like(row_ratios.view(-1, *[1] * (update.dim() - 1)), update))
 
 
 def _matrix_norms(tensor: Tensor, matrix_count: int) -> Tensor:
     """Return the norm of each stacked matrix, `[matrix_count]`."""
-    squares = full_tensor(tensor.square().sum(1))
+    squares = full_tensor(tensor.square().sum(tuple(range(1, tensor.dim()))))  # of each row or layer
     return squares.view(matrix_count, -1).sum(1).sqrt()
