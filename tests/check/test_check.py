@@ -2,8 +2,8 @@
 
 import gzip
 import json
-import re
 import random
+import re
 from pathlib import Path
 from typing import Any
 

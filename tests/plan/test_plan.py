@@ -233,8 +233,20 @@ def test_minutes_give_the_steps_that_fit() -> None:
     assert five.seconds == pytest.approx(300, rel=0.01)
     assert 0 < five.evaluation_seconds < five.training_seconds
     steps = five.workload.steps
-    again = plan("albertine-tiny", "H100", train={"steps": steps, **evaluated}, curriculum={"depth": "grow"})
+    train = {"steps": steps, "batch_tokens": five.workload.step_tokens, **evaluated}
+    again = plan("albertine-tiny", "H100", train=train, curriculum={"depth": "grow"})
     assert again.seconds == pytest.approx(five.seconds, rel=0.01)
+
+
+def test_few_minutes_have_small_batches_and_few_evaluations() -> None:
+    """As in pre-training for some minutes, a run takes small batches if it has few steps."""
+    short, long = (plan("albert-base", "L4", train={"minutes": minutes}) for minutes in (5.0, 100_000.0))
+    assert (short.workload.step_tokens, long.workload.step_tokens) == (4_096, 32_768)
+    assert short.seconds == pytest.approx(300, rel=0.02)
+    tokens = short.workload.tokens
+    assert short.workload.evaluated_tokens == pytest.approx(tokens / 20, rel=0.05)
+    many = plan("albert-base", "L4", train={"minutes": 0.2})
+    assert many.workload.evaluated_tokens <= 8_192 * (2 + many.workload.tokens / 160_000)
 
 
 def test_a_corpus_gives_vocabulary_and_length(corpus: Corpus) -> None:

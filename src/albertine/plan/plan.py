@@ -1,7 +1,7 @@
 """The plan of a run: what it takes on given hardware, estimated from data sheets or measured here."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from albertine.plan.memory import USABLE_FRACTION, MemoryModel
 from albertine.plan.parameters import parameter_costs
 from albertine.plan.settings import PlanSettings
 from albertine.plan.workload import Workload, make_workload, with_corpus_sizes
+from albertine.pretrain.default_length import fitting_batch_tokens
 from albertine.progress import format_bytes
 from albertine.train.micro_batch import fitting_micro_batch_tokens, training_micro_batch_tokens
 
@@ -116,6 +117,18 @@ def plan_training(settings: PlanSettings) -> TrainingPlan:
         settings: the run and the hardware.
     """
     settings = with_corpus_sizes(settings)
+    plan, train = _plan_run(settings), settings.train
+    if train.minutes is None or train.batch_tokens or settings.tokens is not None or settings.finetune:
+        return plan
+    tokens = 60 * train.minutes * plan.workload.step_tokens / plan.step.total
+    batch_tokens = fitting_batch_tokens(settings, tokens, plan.hardware.count)
+    if batch_tokens == plan.workload.step_tokens:
+        return plan
+    return _plan_run(replace(settings, train=replace(train, batch_tokens=batch_tokens)))
+
+
+def _plan_run(settings: PlanSettings) -> TrainingPlan:
+    """Return what a run takes whose batches have the default size, or a given one."""
     hardware, workload = find_hardware(settings.hardware), make_workload(settings)
     place = _planned_device(settings, hardware, workload)
     keeps_scores = hardware.device is not None and hardware.device.keeps_attention_scores

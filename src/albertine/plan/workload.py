@@ -17,6 +17,7 @@ from albertine.model.model import Model
 from albertine.plan.settings import PlanSettings, parse_hardware, parse_tokens
 from albertine.pretrain.curriculum import CURRICULUM_KEYS, GROW, growing_depth
 from albertine.pretrain.default_length import fitting_batch_tokens, with_default_length
+from albertine.pretrain.duration import with_steps
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import PRETRAIN_HEAD, model_from_checkpoint
 from albertine.settings import HeadSettings, ModelSettings, SettingError
@@ -119,9 +120,11 @@ def make_workload(settings: PlanSettings, steps: int | None = None) -> Workload:
     settings = _with_checkpoint_model(settings)
     if settings.train.minutes is not None and settings.tokens is None:
         check_length(settings, settings.train)
-        settings = replace(
-            settings, train=replace(trial_settings(settings.train), steps=steps or TRIAL_STEPS)
-        )
+        train = replace(trial_settings(settings.train), steps=steps or TRIAL_STEPS)
+        if settings.finetune is None:
+            train = replace(train, batch_tokens=train.batch_tokens or DEFAULT_MAX_BATCH_TOKENS)
+            train = with_steps(train, train.steps)
+        settings = replace(settings, train=train)
     if settings.finetune is not None:
         return _finetuning_workload(settings, settings.finetune)
     return _pretraining_workload(settings)

@@ -55,7 +55,7 @@ def with_measured_steps(
         steps = stored[0]
         duration.print_kept_steps(minutes, steps)
         train = replace(train, batch_tokens=train.batch_tokens or stored[1])
-        return replace(settings, train=_with_steps(train, steps))
+        return replace(settings, train=with_steps(train, steps))
 
     def seconds_per_token(batch_tokens: int) -> float:
         largest = _largest_trial(settings, init_settings, distributed)
@@ -75,10 +75,10 @@ def with_measured_steps(
             token_seconds = seconds_per_token(batch_tokens)
     steps = _steps_that_fit(minutes, train, token_seconds)
     duration.print_measured_steps(minutes, steps)
-    return replace(settings, train=_with_steps(train, steps))
+    return replace(settings, train=with_steps(train, steps))
 
 
-def _with_steps(train: PretrainTrainSettings, steps: int) -> PretrainTrainSettings:
+def with_steps(train: PretrainTrainSettings, steps: int) -> PretrainTrainSettings:
     """Return the settings of a run with a number of steps.
 
     In a short run, the default of 40 evaluations could take longer than its training.
@@ -140,6 +140,6 @@ def _drawing_seconds_per_token(corpus: Corpus, objective: ObjectiveSettings, tok
 def _steps_that_fit(minutes: float, train: PretrainTrainSettings, token_seconds: float) -> int:
     """Return the number of steps that fit, evaluations included."""
     step_seconds = train.batch_tokens * token_seconds
-    train = _with_steps(train, max(1, int(60 * minutes / step_seconds)))
+    train = with_steps(train, max(1, int(60 * minutes / step_seconds)))
     evaluated_tokens = train.evaluation_tokens * train.steps / train.evaluation_interval
     return duration.steps_that_fit(minutes, step_seconds, evaluated_tokens, token_seconds)
