@@ -305,6 +305,10 @@ def test_wrong_bodies_in_the_form_of_openai(
 
 def test_tokens_of_texts(client_for: ClientFactory, models: dict[str, Path]) -> None:
     client, tokenizer = client_for("classify"), albertine.load_tokenizer(models["classify"])
+    _, (spelled_out,) = client("/tokenize", {"inputs": ["ka <pad> [MASK]"]})
+    special = vars(tokenizer.special_ids).values()
+    read = {token["id"] for token in spelled_out if not token["special"]}
+    assert read.isdisjoint({*special} - {tokenizer.special_ids.unk})
     text = "ka  lo bra [SEP]"
     status, (tokens, short) = client("/tokenize", {"inputs": [text, "ka"]})
     assert status == 200

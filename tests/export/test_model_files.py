@@ -143,6 +143,20 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", ["exit_heads.0", "exit_unit"])
+def test_a_difference_after_a_step_is_found(part: str, tmp_path: Path) -> None:
+    """Only exit rules use these parts, so that the outputs of full depth are equal."""
+    model = make_model(head=HeadSettings("classify", labels=3, exits="own", learned_exit=True))
+    engine = write_export(model, tmp_path / "export", "onnx", in_steps=True)
+    verify_export(model, engine, tmp_path / "export")
+    with torch.no_grad():
+        for parameter in model.get_submodule(part).parameters():
+            parameter += 0.1
+    with pytest.raises(WorkError, match="the outputs of the export differ from those of its source by"):
+        verify_export(model, engine, tmp_path / "export")
+
+
+@pytest.mark.slow
 def test_a_missing_number_is_a_difference(tmp_path: Path) -> None:
     model = make_model(head=HEADS["classify"])
     engine = write_export(model, tmp_path / "export", "onnx")

@@ -21,6 +21,8 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.deploy.model_loading import load_served_model
 from albertine.deploy.settings import ServeSettings
+from albertine.export.export import export
+from albertine.export.settings import ExportSettings
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.ensemble_model import create_ensemble, write_ensemble
@@ -504,6 +506,23 @@ def test_a_setting_that_hardly_differs_has_the_interval_of_no_error(
     assert never.flops.value > 1
     assert early.mean_depth == 1
     assert early.difference.low <= -3 / len(examples) + early.difference.value
+
+
+@pytest.mark.slow
+def test_the_flops_of_an_export_are_those_of_all_tokens(
+    classifier: Path, curve_data: Path, tmp_path: Path
+) -> None:
+    """Its graphs compute the last step of all tokens, where torch computes [CLS] alone."""
+    export(classifier, tmp_path / "out", ExportSettings(to="onnx", exits=True))
+    settings = EvaluateSettings(data=str(curve_data), text="review", label="stars", device="cpu", exits="all")
+    (of_torch,), (of_export,) = (measure_exits([model], settings) for model in (classifier, tmp_path / "out"))
+    depth_2, same = (
+        next(point for point in curve.points if point.setting == "--depth 2")
+        for curve in (of_torch, of_export)
+    )
+    assert (same.score.value, same.mean_depth) == (depth_2.score.value, depth_2.mean_depth)
+    assert same.flops.value == pytest.approx(2 / 5, abs=0.02)
+    assert depth_2.flops.value < same.flops.value - 0.02
 
 
 def test_one_example_has_no_curve(

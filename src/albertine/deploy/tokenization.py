@@ -9,7 +9,10 @@ from albertine.text.tokenizer import Tokenizer
 
 def make_tokenize_function(tokenizer: Tokenizer) -> BatchFunction:
     """Return the function from texts to their tokens, with [CLS] and [SEP]."""
-    tokenizer = tokenizer.with_split_special_tokens()  # as the endpoints read a text
+    # As the endpoints read a text, in which no special token is spelled out.
+    tokenizer = tokenizer.with_split_special_tokens()
+    unk = tokenizer.special_ids.unk
+    id_read = dict.fromkeys(vars(tokenizer.special_ids).values(), unk)
     cls, sep = (
         _special_token(tokenizer, id_) for id_ in (tokenizer.special_ids.cls, tokenizer.special_ids.sep)
     )
@@ -18,7 +21,13 @@ def make_tokenize_function(tokenizer: Tokenizer) -> BatchFunction:
         results = []
         for text, (ids, spans) in zip(texts, tokenizer.encode_with_offsets(texts), strict=True):
             tokens = [
-                {"id": token_id, "text": text[start:stop], "special": False, "start": start, "stop": stop}
+                {
+                    "id": id_read.get(token_id, token_id),
+                    "text": text[start:stop],
+                    "special": False,
+                    "start": start,
+                    "stop": stop,
+                }
                 for token_id, (start, stop) in zip(ids, spans, strict=True)
             ]
             results.append(ItemResult([cls, *tokens, sep], len(tokens) + 2))

@@ -41,6 +41,10 @@ class Engine(Protocol):
     def precision(self) -> str:
         """Precision of the matrix products: "fp32", "bf16", or with int8 in words."""
 
+    @property
+    def computes_all_tokens(self) -> bool:
+        """Whether the last step is computed for all tokens, also if the head reads [CLS] alone."""
+
     def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab].
 

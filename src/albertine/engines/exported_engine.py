@@ -32,9 +32,11 @@ class ExportedEngine(ABC):
 
     Attributes:
         micro_batch_tokens: number of tokens up to which callers fill a strip.
+        computes_all_tokens: whether the last step is computed for all tokens; the graphs know no other.
     """
 
     micro_batch_tokens = MICRO_BATCH_TOKENS
+    computes_all_tokens = True
 
     def __init__(self, model: ModelSettings, head: HeadSettings, name: str):
         self._model, self._head, self._name = model, head, name

@@ -59,6 +59,16 @@ class SteppedEngine(ExportedEngine):
         output = output_from_logits(self._head, self.logits(strip, depth))
         return ExitOutput(output, torch.full((count,), depth))
 
+    def exit_outputs(self, strip: Strip) -> tuple[list[Any], list[Tensor]]:
+        """Return the output of the head after each step of depth, and the stop logits of an exit unit."""
+        steps = _ExportedSteps(self, strip, self._model.layers)
+        outputs, stop_logits = [], []
+        for _ in range(self._model.layers):
+            outputs.append(steps.advance())
+            if STOP in self.graphs:
+                stop_logits.append(steps.stop_logits())
+        return outputs, stop_logits
+
     def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
         self._check_masked_lm()
@@ -226,11 +236,7 @@ def inputs_of_graphs(engine: SteppedEngine, strips: Sequence[Strip]) -> dict[str
     graphs = {name: recording(name, session) for name, session in engine.graphs.items()}
     observed = SteppedEngine(graphs, engine.model_settings, engine.head_settings, engine.name)
     for strip in strips:
-        steps = _ExportedSteps(observed, strip, engine.model_settings.layers)
-        for _ in range(engine.model_settings.layers):
-            steps.advance()
-            if STOP in graphs:
-                steps.stop_logits()
+        observed.exit_outputs(strip)
     return recorded
 
 

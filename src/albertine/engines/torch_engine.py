@@ -24,7 +24,10 @@ class TorchEngine:
         model: the model.
         device: device of the model.
         micro_batch_tokens: number of tokens up to which callers fill a strip.
+        computes_all_tokens: whether the last step is computed for all tokens; not if the head reads one.
     """
+
+    computes_all_tokens = False
 
     def __init__(self, model: Model, device: torch.device, micro_batch_tokens: int | None = None):
         self.model, self.device = model, device

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from albertine.engines.encoder_engine import SENTENCE_EMBEDDING, ExportedEncoder
 from albertine.engines.exported_engine import ExportedEngine
 from albertine.engines.packed_rows import NUM_TASK_SEGMENTS, token_types
 from albertine.engines.single_graph_engine import SingleGraphEngine
+from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import WorkError
 from albertine.interop.sentence_transformers_folder import SentenceModules
 from albertine.model.co_matching_head import divided_into_parts
@@ -51,7 +53,7 @@ def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> fl
 
     The logits of packed rows, and for one graph those of padded rows, are compared with those of
     `PaddedModel`, whose equality to the strip has tests of its own; those of a head that reads parts, which
-    `PaddedModel` cannot give, with those of the strip.
+    `PaddedModel` cannot give, with those of the strip. Of steps, the outputs after each are compared too.
     """
     reads_parts = model.head_settings.co_matching
     types = token_types(strip, reads_parts=reads_parts)
@@ -76,7 +78,30 @@ def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> fl
             from_padded = torch.from_numpy(padded[name])
             actuals.append(from_padded[is_token] if of_tokens else from_padded)
         differences += [_difference(actual, reference) for actual in actuals]
+    if isinstance(engine, SteppedEngine):
+        differences += _step_differences(model, engine, strip)
     return float(np.max(differences))  # unlike `max`, NaN if one is NaN
+
+
+def _step_differences(model: Model, engine: SteppedEngine, strip: Strip) -> list[float]:
+    """Return the differences of what the heads and the exit unit give after each step of depth."""
+    actual_outputs, actual_stops = engine.exit_outputs(strip)
+    if model.exit_unit is None:
+        outputs, stops = model.exit_outputs(strip, None), []
+    else:
+        outputs, stop_logits = model.learned_exit_outputs(strip, None)
+        stops = list(stop_logits)
+    pairs = list(zip(actual_stops, stops, strict=False))  # after the last step, no unit is asked
+    for actual, expected in zip(actual_outputs, outputs, strict=True):
+        pairs += zip(_logits(actual), _logits(expected), strict=True)
+    return [_difference(actual, expected) for actual, expected in pairs]
+
+
+def _logits(output: Any) -> list[Tensor]:
+    """Return all logits in the output of a head; that of pre-training has the outputs of two heads."""
+    if isinstance(output, Tensor):
+        return [output]
+    return [] if output is None else [logits for value in vars(output).values() for logits in _logits(value)]
 
 
 def verify_export(model: Model, engine: ExportedEngine, name: str | Path) -> float:

@@ -169,9 +169,12 @@ def _flops(
     """Return the FLOPs of encoder and head for each example."""
     settings, head, rule = model.engine.model_settings, model.engine.head_settings, setting_pass.rule
     exit_depth = (rule.depth or settings.layers) if rule is not None and rule.can_exit else None
+    computes_all = model.engine.computes_all_tokens
     return [
         sum(
-            prediction_flops(settings, head, len(ids), depth, exit_depth=exit_depth)
+            prediction_flops(
+                settings, head, len(ids), depth, exit_depth=exit_depth, computes_all_tokens=computes_all
+            )
             for sample, depth in zip(example.samples, depths, strict=True)
             for ids in sample.ids
         )

@@ -74,7 +74,13 @@ def count_flops(model: ModelSettings, length: int, masked_fraction: float = MASK
 
 
 def prediction_flops(
-    model: ModelSettings, head: HeadSettings, length: int, steps: int, *, exit_depth: int | None = None
+    model: ModelSettings,
+    head: HeadSettings,
+    length: int,
+    steps: int,
+    *,
+    exit_depth: int | None = None,
+    computes_all_tokens: bool = False,
 ) -> float:
     """Return the FLOPs of encoder and head for one sequence.
 
@@ -85,12 +91,14 @@ def prediction_flops(
         steps: number of steps of depth that it takes.
         exit_depth: largest number of steps of an exit rule, which runs the head after each step; None
             without a rule.
+        computes_all_tokens: whether the last step is computed for all tokens, also if the head reads one.
     """
     e, h, f = model.embedding_size, model.hidden_size, model.effective_ffn_size
     after_attention = 2.0 * h * h + 4.0 * h * f
     layer = 6.0 * h * h + 4.0 * length * h + after_attention
     flops = length * (steps * model.inner_groups * layer + (2.0 * e * h if model.has_projection else 0.0))
-    if _reads_first_token(head) and exit_depth in (None, steps) and model.depth_rule == "fixed":
+    reads_all = computes_all_tokens or not _reads_first_token(head)
+    if not reads_all and exit_depth in (None, steps) and model.depth_rule == "fixed":
         flops -= (length - 1) * after_attention  # the last layer runs for the tokens that the head reads
     return flops + (1 if exit_depth is None else steps) * _head_flops(model, head, length)
 

@@ -106,7 +106,7 @@ function encodeOptions({ context = "", question = "", options }, page, tokenizer
 }
 
 function encodeWords({ text }, page, tokenizer) {
-  const words = text.split(/[\s\x1c-\x1f\x85]+/).filter(Boolean); // as Python splits words
+  const words = text.split(/(?:(?!\ufeff)[\s\x1c-\x1f\x85])+/).filter(Boolean); // as Python splits words
   if (!words.length) throw new InputProblem("Give a sentence.");
   const limit = page.max_length - 2, chunks = [[]];
   let size = 0, lost = 0;
