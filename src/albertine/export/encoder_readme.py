@@ -13,15 +13,14 @@ from albertine.progress import format_bytes
 
 _TEMPLATE = """# {name}
 
-An ALBERT for {library} that gives vectors of texts. {files}, {size}, weights in {precision}.
+An ALBERT for {library} that gives vectors of texts.
+{files}, {size}, weights in {precision}.
 {scores}
-
 ## With Albertine
 
-In this folder:
+In this folder, after `pip install -e '.[deploy]'` in a copy of its source:
 
 ```sh
-pip install 'albertine[deploy]'
 albertine embed . --data sentences.txt --out vectors.npy
 ```
 
@@ -86,7 +85,7 @@ def write_encoder_readme(
         precision=settings.precision,
         scores=f"\n{scores}\n" if scores else "",
         code=code_without_albertine(
-            settings.to, text.lower() if modules.lower_case else text, embed.max_length
+            settings.to, embed.max_length, text.lower() if modules.lower_case else text
         ),
         vector_size=embed.hidden_size,
         hidden_size=embed.engine.model_settings.hidden_size,

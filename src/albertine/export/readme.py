@@ -24,15 +24,14 @@ from albertine.tasks.registry import TASK_TYPES
 
 _TEMPLATE = """# {name}
 
-An ALBERT for {library}: it predicts {purpose}. {files}, {size}, weights in {precision}.
+An ALBERT for {library}: it predicts {purpose}.
+{files}, {size}, weights in {precision}.
 {scores}
-
 ## With Albertine
 
-In this folder:
+In this folder, after `pip install -e '.[deploy]'` in a copy of its source:
 
 ```sh
-pip install 'albertine[deploy]'
 {command}
 ```
 
@@ -41,7 +40,7 @@ Hugging Face hub, `OWNER/NAME` takes the place of the folder.
 
 ## Without Albertine
 
-In this folder, after `pip install numpy tokenizers {package}`:
+In this folder, after `pip install numpy tokenizers {package}`, for at most {max_length} tokens:
 
 ```python
 {code}
@@ -74,7 +73,6 @@ _WEB_TEMPLATE = """# {name}
 An ALBERT as a web page: it predicts {purpose}, in the browser of its visitor. {files}, {size}, weights in
 {precision}; {download} of files for a first visit, {compressed} if the server compresses them.
 {scores}
-
 ## Serve it
 
 ```sh
@@ -89,10 +87,9 @@ The page computes with one thread, or with several if the server sends the heade
 
 ## With Albertine
 
-In this folder:
+In this folder, after `pip install -e '.[deploy]'` in a copy of its source:
 
 ```sh
-pip install 'albertine[deploy]'
 {command}
 ```
 
@@ -125,12 +122,15 @@ def write_readme(
         scores: its scores in words; empty if they are those of the source.
     """
     is_pretrained = has_masked_head(model)
+    max_length, has_labels = model.settings.max_length, False
     if model.head_settings.kind == "pretrain":
         purpose = "masked tokens, and whether two texts are in order"
     elif is_pretrained:
         purpose = "masked tokens"
     else:
-        purpose = TASK_TYPES[read_card_file(folder / TASK_CARD_FILE).type_name].prediction_description
+        card = read_card_file(folder / TASK_CARD_FILE)
+        purpose, max_length = TASK_TYPES[card.type_name].prediction_description, card.max_length
+        has_labels = model.head_settings.kind == "classify"
     values = {
         "name": name,
         "purpose": purpose,
@@ -162,6 +162,7 @@ def write_readme(
             settings.to,
             model.settings,
             model.head_settings,
+            max_length,
         )
     else:
         reads_parts = model.head_settings.co_matching
@@ -169,7 +170,10 @@ def write_readme(
             **values,
             library=library,
             package=package,
-            code=code_for_options(settings.to) if reads_parts else code_without_albertine(settings.to),
+            code=code_for_options(settings.to, max_length)
+            if reads_parts
+            else code_without_albertine(settings.to, max_length, has_labels=has_labels),
+            max_length=max_length,
             token_types=_TYPES_OF_PARTS if reads_parts else _TOKEN_TYPES,
             rows=_ROWS_OF_OPTIONS if reads_parts else _PACKED_ROWS,
             outputs="\n".join(_output_rows(_example_outputs(folder))),

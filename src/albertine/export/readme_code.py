@@ -3,7 +3,7 @@
 import json
 from typing import Literal
 
-_ONNX = """import numpy as np
+_ONNX = """{standard_imports}import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
@@ -15,9 +15,10 @@ outputs = session.run(None, {{
     "attention_mask": np.array([{mask}]),
     "token_type_ids": np.array([{types}]),
 }})
-print({{output.name: values for output, values in zip(session.get_outputs(), outputs)}})"""
+results = {{output.name: values for output, values in zip(session.get_outputs(), outputs)}}
+print(results){label}"""
 
-_OPENVINO = """import numpy as np
+_OPENVINO = """{standard_imports}import numpy as np
 import openvino
 from tokenizers import Tokenizer
 
@@ -31,28 +32,33 @@ outputs = model({{
     "attention_mask": np.array([{mask}]),
     "token_type_ids": np.array([{types}]),
 }})
-print({{output.any_name: values for output, values in outputs.items()}})"""
+results = {{output.any_name: values for output, values in outputs.items()}}
+print(results){label}"""
 
 _PROGRAMS = {"onnx": _ONNX, "openvino": _OPENVINO}
 _TOKENIZER = 'tokenizer = Tokenizer.from_file("tokenizer.json")'
+_LABEL = """
+labels = json.loads(Path("config.json").read_text())["id2label"]
+print(labels[str(results["logits"][0].argmax())])"""
 
 _ENCODED_PARTS = """passage, question, option = "The film is long.", "How long is it?", "Three hours."
 texts = passage, question, option
 parts = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+room = {max_length} - 3 - len(parts[1]) - len(parts[2])
+parts[0] = parts[0][:max(0, room)]
 cls, sep = ([tokenizer.token_to_id(token)] for token in ("[CLS]", "[SEP]"))
 ids = cls + parts[0] + sep + parts[1] + parts[2] + sep
 types = [0] + [2] * len(parts[0]) + [0] + [5] * len(parts[1]) + [7] * len(parts[2]) + [1]"""
 
 
 def code_without_albertine(
-    to: Literal["onnx", "openvino"], text: str = "A fine film.", max_length: int | None = None
+    to: Literal["onnx", "openvino"], max_length: int, text: str = "A fine film.", *, has_labels: bool = False
 ) -> str:
-    """Return a program that prints all outputs of a graph for a text, which it may truncate."""
-    tokenizer = _TOKENIZER
-    if max_length is not None:
-        tokenizer += f"\ntokenizer.enable_truncation({max_length})"
+    """Return a program that prints all outputs of a graph for a text, and the label if it predicts one."""
     return _PROGRAMS[to].format(
-        tokenizer=tokenizer,
+        standard_imports="import json\nfrom pathlib import Path\n\n" if has_labels else "",
+        label=_LABEL if has_labels else "",
+        tokenizer=f"{_TOKENIZER}\ntokenizer.enable_truncation({max_length})",
         encoding=f"encoded = tokenizer.encode({json.dumps(text, ensure_ascii=False)})",
         ids="encoded.ids",
         mask="encoded.attention_mask",
@@ -60,8 +66,14 @@ def code_without_albertine(
     )
 
 
-def code_for_options(to: Literal["onnx", "openvino"]) -> str:
+def code_for_options(to: Literal["onnx", "openvino"], max_length: int) -> str:
     """Return a program that prints the logits of the options of a question, whose parts the head reads."""
     return _PROGRAMS[to].format(
-        tokenizer=_TOKENIZER, encoding=_ENCODED_PARTS, ids="ids", mask="[1] * len(ids)", types="types"
+        standard_imports="",
+        label="",
+        tokenizer=_TOKENIZER,
+        encoding=_ENCODED_PARTS.format(max_length=max_length),
+        ids="ids",
+        mask="[1] * len(ids)",
+        types="types",
     )

@@ -11,13 +11,11 @@ _TEMPLATE = """# {name}
 An ALBERT for {library} whose steps of depth are taken one by one: it predicts {purpose}.
 Weights in {precision}, {size}.
 {scores}
-
 ## With Albertine
 
-In this folder:
+In this folder, after `pip install -e '.[deploy]'` in a copy of its source:
 
 ```sh
-pip install 'albertine[deploy]'
 {command}
 ```
 
@@ -26,7 +24,7 @@ also in `albertine.{function}` and `albertine serve`.
 
 ## Without Albertine
 
-In this folder, after `pip install numpy tokenizers {package}`:
+In this folder, after `pip install numpy tokenizers {package}`, for at most {max_length} tokens:
 
 ```python
 {code}
@@ -64,7 +62,9 @@ from tokenizers import Tokenizer
 {open_graphs}
 blocks = {blocks}
 heads = {heads}
-encoded = Tokenizer.from_file("tokenizer.json").encode({texts})
+tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer.enable_truncation({max_length})
+encoded = tokenizer.encode({texts})
 segments = np.array([encoded.type_ids])
 mask, positions = np.array([encoded.attention_mask]), np.arange(len(encoded.ids))[None]
 (states,) = run("embed", {{
@@ -103,7 +103,7 @@ def run(name, inputs):
 
 
 def steps_readme(
-    values: Mapping[str, str], to: ExportFormat, model: ModelSettings, head: HeadSettings
+    values: Mapping[str, str], to: ExportFormat, model: ModelSettings, head: HeadSettings, max_length: int
 ) -> str:
     """Return the text of the README.
 
@@ -113,6 +113,7 @@ def steps_readme(
         to: format of the graphs.
         model: settings of the encoder.
         head: settings of the head.
+        max_length: number of tokens to which the code truncates.
     """
     imports, open_graphs = _OPEN[to]
     names = [name for name in step_graphs(model, head) if name != "stop"]
@@ -125,12 +126,14 @@ def steps_readme(
         step_value=' | {"step": np.array(step)}' if model.step_signal else "",
         texts='"A fine film.", "The film is bad."' if head.matching else '"A fine film."',
         logits=_PAIR_LOGITS if head.matching else _LOGITS,
+        max_length=max_length,
     )
     of_head = _PAIR_HEAD if head.matching else _HEAD
     return _TEMPLATE.format(
         **values,
         **{name: text.format(width=model.hidden_size) for name, text in of_head.items()},
         code=code,
+        max_length=max_length,
         embed_inputs="`input_ids`, `token_type_ids`, `position_ids`"
         + (", `attention_mask`" if model.mark_matches else ""),
         width=model.hidden_size,

@@ -33,7 +33,7 @@ def next_steps(source: str, card: TaskCard, settings: FinetuneSettings | None, m
         commands.append(f"albertine export {quoted} --to onnx --precision int8 {data} --out {name}-int8")
         explanation += (
             " An export in int8 runs without PyTorch and has a quarter of the bytes; what int8 loses is "
-            "measured on the labeled examples. It needs pip install 'albertine[deploy]'."
+            "measured on the labeled examples. It needs the extra `deploy`."
         )
         if has_equal_steps(model):
             commands.append(f"albertine export {quoted} --to web --out {name}-web")

@@ -95,12 +95,11 @@ def result_table(*titles: str, left_aligned: Sequence[str] = ()) -> Table:
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
-        is_foldable = title in ("model", "paradigm", "metrics")  # on a narrow terminal
+        is_foldable = title in ("model", "run", "data", "paradigm", "metrics")  # on a narrow terminal
         table.add_column(
             title,
             justify="left" if title in (left_aligned or titles[:1]) else "right",
             no_wrap=not is_foldable,
             overflow="fold",
-            min_width=24 if title == "metrics" else None,
         )
     return table
