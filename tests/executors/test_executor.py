@@ -115,6 +115,18 @@ def test_a_cluster_that_accepts_connections_and_is_silent_is_refused(monkeypatch
             running_cluster()
 
 
+def test_a_proxy_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{server.getsockname()[1]}")
+        answering = Thread(target=_answer_once, args=(server, b"HTTP/1.1 404 Not Found\r\n\r\n"))
+        answering.start()
+        with pytest.raises(
+            InputError, match=r"no cluster answers \(an HTTP server answers\); start it, or set"
+        ):
+            running_cluster()
+        answering.join()
+
+
 def test_the_file_of_ray_start_is_of_a_cluster_that_may_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,7 +139,9 @@ def test_the_file_of_ray_start_is_of_a_cluster_that_may_have_ended(
     assert running_cluster() is None
     assert "127.0.0.1:1: that cluster has ended without ray stop; starting one" in capsys.readouterr().err
     file.write_text("256.0.0.1:1")  # not of this machine
-    with pytest.raises(InputError, match=r"ray_current_cluster: 256.0.0.1:1: no cluster answers"):
+    with pytest.raises(
+        InputError, match=r"ray_current_cluster: 256.0.0.1:1: no cluster answers .*ray stop to forget it"
+    ):
         running_cluster()
     with socket.create_server(("127.0.0.1", 0)) as server:
         file.write_text(f"127.0.0.1:{server.getsockname()[1]}")
@@ -139,9 +153,9 @@ def test_the_file_of_ray_start_is_of_a_cluster_that_may_have_ended(
     assert running_cluster() is None
 
 
-def _answer_once(server: socket.socket) -> None:
+def _answer_once(server: socket.socket, answer: bytes = b"\0") -> None:
     with server.accept()[0] as connection:
-        connection.sendall(b"\0")
+        connection.sendall(answer)
 
 
 def test_a_worker_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from albertine.errors import InputError
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 # How a client of gRPC begins: the preface of HTTP/2 and empty settings. The server sends its own at once.
+_HTTP_1 = b"HTTP/1"  # as the answer of a proxy, or of a dashboard
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
 
@@ -45,19 +46,27 @@ def _check_answers(place: str, address: str) -> None:
     """Raise `InputError` unless something answers at an address; Ray would try for up to 14 minutes."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
-        raise InputError(f"{place}: expected HOST:PORT; run the command on a node of the cluster")
+        raise InputError(
+            f"{place}: expected HOST:PORT, or local for this machine; run the command on a node of the "
+            "cluster"
+        )
     host = host.strip("[]")
     try:
         with socket.create_connection((host, int(port)), _CONNECT_SECONDS) as connection:
             connection.settimeout(_ANSWER_SECONDS)
             connection.sendall(_GREETING)
+            answer = b""
             with suppress(ConnectionError):  # such as of a server that expects TLS
-                connection.recv(1)
+                answer = connection.recv(len(_HTTP_1))
+            if answer.startswith(_HTTP_1):
+                raise OSError("an HTTP server answers")
     except (OSError, OverflowError) as error:
         has_ended = isinstance(error, ConnectionRefusedError) and _is_this_machine(host)
         kind = _NoListenerError if has_ended else InputError
+        forget = "" if place.startswith("RAY_ADDRESS") else ", run ray stop to forget it"
         raise kind(
-            f"{place}: no cluster answers ({error}); start it, or set RAY_ADDRESS=local to use this machine"
+            f"{place}: no cluster answers ({error}); start it{forget}, or set RAY_ADDRESS=local to use this "
+            "machine"
         ) from None
 
 

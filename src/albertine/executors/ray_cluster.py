@@ -17,6 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from albertine import progress
+from albertine.display import counted
 from albertine.errors import InputError, WorkError
 from albertine.executors.executor import JobT, ResultT, run_window
 from albertine.executors.ray_address import running_cluster
@@ -140,6 +142,14 @@ class RayCluster:
             finally:
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGTERM, handler)
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        num_cores = int(sum(node["Resources"].get("CPU", 0) for node in nodes))
+        place = "a cluster of this machine alone"
+        if address is not None:
+            place = f"the cluster at {ray.get_runtime_context().gcs_address}"
+        progress.print_message(
+            f"Ray: {place}, {counted(len(nodes), 'node')} with {counted(num_cores, 'core')}"
+        )
 
     def _max_pending(self, cores: int, gpus: int) -> int:
         """Return how many jobs to submit before the first has finished; nodes may come and go."""
