@@ -209,6 +209,7 @@ class VariantEngine:
     name = "torch"
     micro_batch_tokens = 8192
     precision = "fp32"
+    computes_all_tokens = True
 
     def __init__(self, model: VariantModel, model_settings: Any, head_settings: Any):
         self.model, self.model_settings, self.head_settings = model, model_settings, head_settings

@@ -220,6 +220,8 @@ def test_labels_and_empty_texts(tmp_path: Path) -> None:
     assert set(kinds(write(tmp_path / "a.jsonl", numbers))) == {"empty-text"}
     few = [{**row, "label": number % 40 / 10} for number, row in enumerate(reviews(0, 60))]
     assert kinds(write(tmp_path / "a.jsonl", few)) == {}  # numbers to predict, not 40 classes
+    again = [*few, {**few[3], "label": 0.35}]  # a measurement that was repeated
+    assert kinds(write(tmp_path / "a.jsonl", again)) == {"duplicates": ("warning", 1)}
     few[3] |= {"label": "none"}
     assert kinds(write(tmp_path / "a.jsonl", few)) == {"not-numbers": ("error", 1)}
 

@@ -151,7 +151,7 @@ def test_a_difference_after_a_step_is_found(part: str, tmp_path: Path) -> None:
     verify_export(model, engine, tmp_path / "export")
     with torch.no_grad():
         for parameter in model.get_submodule(part).parameters():
-            parameter += 0.1
+            parameter.add_(0.1)
     with pytest.raises(WorkError, match="the outputs of the export differ from those of its source by"):
         verify_export(model, engine, tmp_path / "export")
 

@@ -274,7 +274,13 @@ def test_the_settings_of_a_run_are_planned_without_its_corpus() -> None:
     [
         ("bert-xlarge", "8 x T4", {}, "8 x T4: cannot hold this model: .* --train.shard"),
         ("albert-base", "V100", {"train": {"precision": "bf16"}}, "V100 has no fast bf16; use fp32"),
-        ("albert-base", "H1000", {}, r"unknown device \(did you mean H100\?\)"),
+        (
+            "albert-base",
+            "H1000",
+            {},
+            r"unknown device \(did you mean H100\?\); write COUNT x DEVICE, as in 8 x",
+        ),
+        ("albert-base", "8xh1000", {}, r"unknown device \(did you mean H100\?\)"),
         ("albert-base", "4096 x H100", {}, "raise it to at least 2097152"),
         ("albert-base", "64 x A100", {"finetune": "rte"}, "64 devices for the 32 sequences of a step; raise"),
         ("albert-base", "L4", {"train": {"micro_batch_tokens": 10**6}}, "does not fit into the memory"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from albertine.check.findings import DataItem, Finding, Severity, percent
 from albertine.display import display_text
+from albertine.tasks.formats.headers import is_number
 
 MAX_HASHES = 1 << 19
 _MANY = 0.01  # of the texts
@@ -61,7 +62,7 @@ class DuplicateCheck:
             self._repeated += 1
             seen.num_rows += 1
         labels = _label_set(item)
-        if labels is not None and seen.labels is not None and labels != seen.labels:
+        if labels is not None and seen.labels is not None and _conflict(labels, seen.labels):
             if not seen.has_conflict:
                 if not self._conflicting:
                     both = f"{_labels_text(seen.labels)} and {_labels_text(labels)}"
@@ -111,6 +112,12 @@ class DuplicateCheck:
 
 def _label_set(item: DataItem) -> frozenset[str] | None:
     return None if item.labels is None else frozenset(item.labels)
+
+
+def _conflict(labels: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether labels differ and are not two measurements, whole numbers being labels."""
+    are_measured = all(map(is_number, labels | others)) and any("." in label for label in labels | others)
+    return labels != others and not are_measured
 
 
 def _labels_text(labels: frozenset[str]) -> str:

@@ -71,7 +71,7 @@ class LabelCheck:
             return
         if is_refused:
             yield Finding(
-                "error", "labels-as-texts", f"labels in {num_rows:,} rows: finetune refuses so many",
+                "error", "labels-as-texts", f"labels in {num_rows:,} rows, too many for classes",
                 num_labels, advice="name another column with --label",
             )  # fmt: skip
             return

@@ -21,6 +21,7 @@ from albertine.model.model import Model
 from albertine.progress import format_bytes
 from albertine.tasks.checkpoint_card import read_card_file
 from albertine.tasks.registry import TASK_TYPES
+from albertine.tasks.types.text_task import TextTask
 
 _TEMPLATE = """# {name}
 
@@ -129,8 +130,9 @@ def write_readme(
         purpose = "masked tokens"
     else:
         card = read_card_file(folder / TASK_CARD_FILE)
-        purpose, max_length = TASK_TYPES[card.type_name].prediction_description, card.max_length
-        has_labels = model.head_settings.kind == "classify"
+        task_type = TASK_TYPES[card.type_name]
+        purpose, max_length = task_type.prediction_description, card.max_length
+        has_labels = task_type.targets_are_labels and issubclass(task_type, TextTask)
     values = {
         "name": name,
         "purpose": purpose,

@@ -113,11 +113,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     dev_data = _dev_data(task, settings)
     if len(dev) < _FEW_EXAMPLES:
-        low, high = wilson_interval(0.5, len(dev))
-        advice = "give a file with more" if dev_data else "give --dev, or a larger --held-out"
         progress.print_message(
-            f"{dev_data or settings.data}: {counted(len(dev), 'example')} for evaluation, so an accuracy can "
-            f"be wrong by {50 * (high - low):.0f} points by chance alone; {advice}"
+            f"{dev_data or settings.data}: {_few_examples(task, card, len(dev), dev_data)}"
         )
     for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
         progress.print_message(message)
@@ -145,6 +142,16 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     )
     task_type.fit_target_transform(data.train_samples, str(settings.data))
     return data
+
+
+def _few_examples(task: Task, card: TaskCard, count: int, dev_data: str | None) -> str:
+    """Return a message about an evaluation on few examples."""
+    low, high = wilson_interval(0.5, count)
+    effect = "scores depend on chance"
+    if "accuracy" in task.task_type.selecting_metrics(card):
+        effect = f"an accuracy can be wrong by {50 * (high - low):.0f} points by chance alone"
+    advice = "give a file with more" if dev_data else "give --dev, or a larger --held-out"
+    return f"{counted(count, 'example')} for evaluation, so {effect}; {advice}"
 
 
 def check_head(task: Task, settings: FinetuneSettings) -> None:

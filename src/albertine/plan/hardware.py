@@ -100,10 +100,13 @@ def find_hardware(text: str) -> Hardware:
     devices = {_normalized(known): device for known, device in known_devices().items()}
     device = devices.get(_normalized(name))
     if device is None:
-        known = (THIS_MACHINE, *known_devices())
+        known = {_normalized(device): device for device in (THIS_MACHINE, *known_devices())}
+        suggestion = did_you_mean(_normalized(name), known)
+        for short, device_name in known.items():
+            suggestion = suggestion.replace(f" {short}?", f" {device_name}?")
         raise InputError(
-            f"--hardware {display_text(text)}: unknown device{did_you_mean(name, known)}; "
-            f"known: {', '.join(known)}"
+            f"--hardware {display_text(text)}: unknown device{suggestion}; write COUNT x DEVICE, as in "
+            f"8 x H100; known: {', '.join(known.values())}"
         )
     return Hardware(count, device)
 

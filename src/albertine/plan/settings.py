@@ -58,7 +58,9 @@ class PlanSettings(PretrainSettings):
             if self.finetune is None and getattr(self, name) is not None:
                 raise SettingError(name, getattr(self, name), "needs finetune = TASK", ("finetune",))
         if self.finetune is not None and self.tokens is not None:
-            problem = "must be left out, because they follow from the task; give examples or example_tokens"
+            problem = (
+                "must be left out, because they follow from the task; give --examples or --example-tokens"
+            )
             raise SettingError("tokens", self.tokens, problem, ("finetune",))
         if self.finetune is not None and self.train.minutes is not None:
             problem = "must be left out, because fine-tuning takes the paper's steps"
@@ -79,6 +81,8 @@ def parse_tokens(text: str) -> int:
 
 def parse_hardware(text: str) -> tuple[int, str]:
     """Return number and name of the devices in a text such as "8 x H100", or raise `SettingError`."""
+    if reversed_parts := re.fullmatch(r"(\S.*?)\s+[x*]\s+([0-9]{1,9})", text.strip(), re.IGNORECASE):
+        text = f"{reversed_parts[2]} x {reversed_parts[1]}"
     match = re.fullmatch(r"(?:([0-9]{1,9})(?:\s*[x*]\s*|\s+))?(\S.*)", text.strip(), re.IGNORECASE)
     if match is None:
         raise SettingError("hardware", text, 'must be a number and a device, as in "8 x H100", or this')

@@ -4,6 +4,7 @@ from rich.table import Table
 from rich.text import Text
 
 from albertine import progress
+from albertine.display import counted
 from albertine.plan.plan import TrainingPlan
 from albertine.progress import format_bytes, format_duration, format_flops
 
@@ -30,7 +31,10 @@ def _sections(plan: TrainingPlan) -> list[tuple[str, list[tuple[str, str]]]]:
             f"{workload.name} on {plan.hardware.name}",
             [
                 ("parameters", f"{plan.parameters:,}"),
-                ("tokens", f"{workload.tokens:,} in {workload.steps:,} steps of {workload.step_tokens:,}"),
+                (
+                    "tokens",
+                    f"{workload.tokens:,} in {counted(workload.steps, 'step')} of {workload.step_tokens:,}",
+                ),
                 ("operations", format_flops(workload.tokens * workload.flops_per_token)),
                 ("precision, optimizer", f"{plan.precision}, {workload.train.optimizer}"),
             ],

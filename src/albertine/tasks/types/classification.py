@@ -1,5 +1,6 @@
 """Classification: one label for a text or a pair of texts."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from albertine.settings import HeadSettings
 from albertine.tasks.baseline.baseline import predict_labels
 from albertine.tasks.card import USUAL_LABELS, TaskCard, has_too_many_labels, sorted_labels
 from albertine.tasks.examples import TextExample
-from albertine.tasks.formats.cells import example_id, parse_label, row_texts
+from albertine.tasks.formats.cells import example_id, joined_label, parse_label, row_texts
 from albertine.tasks.formats.headers import is_number
 from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.metrics.scores import LABEL_F1, compute_metric, f1, label_f1
@@ -96,6 +97,11 @@ class Classification(TextTask):
             progress.print_message(
                 f"{source}: {len(labels):,} labels, all of them numbers, such as {display_text(labels[0])}; "
                 "if they are quantities and not codes of classes, use --task regress"
+            )
+        if joined := joined_label(labels):
+            progress.print_message(
+                f"{source}: the label {display_text(joined[0])} seems to be several; if a cell has several, "
+                f"use --task multi-label --label-separator {shlex.quote(joined[1])}"
             )
         label_metrics = map(label_f1, labels) if len(labels) == 2 else ()
         return replace(card, labels=labels, metric_names=(*card.metric_names, *label_metrics))
