@@ -114,11 +114,12 @@ def test_concurrent_requests_get_their_own_responses(client_for: ClientFactory) 
     [
         ("/predict", b"zzz", 400, "not valid JSON (Expecting value"),
         ("/predict", b"", 400, "not valid JSON"),
-        ("/predict", b"\xff\xfe\xfa", 400, "not valid JSON"),
+        ("/predict", b"\xff\xfe\xfa", 400, "not valid JSON (not UTF-8, at byte 0)"),
         ("/predict", b"[" * 100_000, 400, "not valid JSON"),
         ("/predict", b'"ka"', 400, "must be a JSON object with text, text_pair"),
         ("/predict", b"[1]", 400, "item 1: must be a JSON object"),
         ("/predict", b'{"text_pair": "x"}', 400, "text: missing; must be a text"),
+        ("/predict", b'{"text": null}', 400, "text: null; must be a text"),
         ("/predict", b'{"text": 3}', 400, "text: must be a text"),
         ("/predict", b'{"text": ["ka"]}', 400, "text: must be a text"),
         (

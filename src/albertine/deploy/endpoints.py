@@ -66,7 +66,8 @@ class Endpoint:
             if payload.get(field.name) is not None:
                 field.check(payload[field.name])
             elif field.required:
-                raise InputError(f"{field.name}: missing; must be {field.description}")
+                problem = "null" if field.name in payload else "missing"
+                raise InputError(f"{field.name}: {problem}; must be {field.description}")
         size = sum(map(_num_characters, payload.values()))
         if size > MAX_CHARACTERS:
             raise InputError(f"{size:,} characters; an item may have at most {MAX_CHARACTERS:,}")

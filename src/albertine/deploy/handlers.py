@@ -177,7 +177,9 @@ async def _read_body(request: Request) -> bytes:
         body += chunk
         if len(body) > MAX_BODY_BYTES:
             raise HTTPException(
-                413, f"the request is larger than {progress.format_bytes(MAX_BODY_BYTES)}; send fewer items"
+                413,
+                f"the request is larger than {progress.format_bytes(MAX_BODY_BYTES)}; send fewer or shorter "
+                "items",
             )
     return bytes(body)
 
@@ -202,7 +204,9 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 def _parse_json(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        return json.loads(body.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"not valid JSON (not UTF-8, at byte {error.start:,})") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"not valid JSON ({error})") from None
 

@@ -140,7 +140,9 @@ def _locate(source: str | Path, revision: str | None, *, weights: bool, exports:
     if is_hub_name(str(source)) and not local.exists():
         return _download(str(source), revision, weights=weights, exports=exports)
     if local.is_file():
-        raise InputError(f"{source}: a file; a model is a folder, here perhaps {local.parent}")
+        is_model = (local.parent / "config.json").is_file()
+        advice = f", here perhaps {local.parent}" if is_model else "; give data with --data"
+        raise InputError(f"{source}: a file; a model is a folder{advice}")
     raise InputError(
         f"{source}: neither a folder, a hub name nor a preset{did_you_mean(str(source), MODEL_PRESETS)}"
     )

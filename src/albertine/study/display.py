@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.markup import escape
+from rich.padding import Padding
 
 from albertine import progress
 from albertine.display import counted
@@ -28,7 +29,7 @@ def show_claims(out: Path, *, as_json: bool) -> None:
     console = progress.result_console()
     for name, source, sentence, verdict in rows:
         console.print(f"[bold]{escape(name)}[/bold] ({escape(source)}): {escape(verdict)}", highlight=False)
-        console.print(f"    {escape(sentence)}", highlight=False)
+        console.print(_indented(sentence), highlight=False)
     console.print("\nTest one: albertine study NAME --scale minutes --out FOLDER", highlight=False)
 
 
@@ -47,20 +48,34 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
             highlight=False,
         )
         if plan.claim.recurrence is not None:
-            console.print("    recurrence exponent: its interval follows from the arms", highlight=False)
+            console.print(_indented("recurrence exponent: its interval follows from the arms"))
+        if plan.detectable and plan.seeds < MIN_SEEDS_FOR_VERDICT:
+            text = f"can detect nothing with {counted(plan.seeds, 'seed')}; a verdict needs "
+            console.print(_indented(f"{text}{MIN_SEEDS_FOR_VERDICT}"), highlight=False)
+            continue
         for one in plan.detectable:
-            line = f"{one.expectation.text}: can detect {_detectable_text(plan.seeds, one)}"
-            console.print(f"    {escape(line)}", highlight=False)
+            line = f"{one.expectation.text}: can detect {_detectable_text(one)}"
+            console.print(_indented(line), highlight=False)
+    if len(plans) > 1:
+        total = sum(plan.runs - plan.finished for plan in plans)
+        seconds = format_duration(sum(plan.seconds for plan in plans))
+        console.print(
+            f"all together, counting shared runs for each claim: {counted(total, 'run')} to do, about "
+            f"{seconds}",
+            highlight=False,
+        )
+
+
+def _indented(text: str) -> Padding:
+    return Padding(escape(text), (0, 0, 0, 4))
 
 
 def _finetuning_text(plan: StudyPlan) -> str:
     return f" and {plan.finetuning_steps:,} steps of fine-tuning" if plan.finetuning_steps else ""
 
 
-def _detectable_text(seeds: int, one: DetectableDifference) -> str:
+def _detectable_text(one: DetectableDifference) -> str:
     """Return which difference the seeds can detect, or how it will follow from the first two seeds."""
-    if seeds < MIN_SEEDS_FOR_VERDICT:
-        return f"nothing with {counted(seeds, 'seed')}; a verdict needs {MIN_SEEDS_FOR_VERDICT}"
     kind = "a difference" if one.expectation.relation == "better" else "a distance from the margin"
     if one.difference is None:
         return f"{kind} that depends on how the seeds vary; finish two of them to see it"
@@ -99,8 +114,11 @@ def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
         console.print(table)
         for verdict in report.verdicts:
             text, mean, interval, outcome, reason = map(escape, verdict_row(verdict))
-            console.print(f"{outcome}: {text} (found {mean}, 95%: {interval}; {reason})", highlight=False)
+            if report.protocol.seeds >= MIN_SEEDS_FOR_VERDICT:  # of fewer, an interval can be empty by chance
+                mean += f", 95%: {interval}"
+            console.print(f"{outcome}: {text} (found {mean}; {reason})", highlight=False)
         if report.claim.recurrence is not None:
             text = report.recurrence.text if report.recurrence else "too many runs have failed for a fit"
             console.print(escape(text), highlight=False)
-        console.print(escape(outcome_sentence(report)), highlight=False)
+        if len(report.verdicts) != 1:  # else the line of its expectation says it
+            console.print(escape(outcome_sentence(report)), highlight=False)
