@@ -231,7 +231,7 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         (["--quiet", "info"], "--quiet: options come after the command"),
         (["info", "--memory", "9" * 400 + "GB"], "must be between 1B and 1000000TB"),
         (["info", "--batch-size", "1" + "0" * 400], "must be at most 1,000,000,000"),
-        (["info", "--precision", "a\nb"], "--precision a\\U0000000ab: must be one of fp32, bf16"),
+        (["info", "--precision", "a\nb"], "--precision a\\nb: must be one of fp32, bf16"),
         (
             ["info", "--model.max_length", "64"],
             "--model.max-length 64: does not fit length = 128, which must be",

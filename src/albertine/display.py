@@ -12,12 +12,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+_SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+
+
 def toml_escaped(text: str) -> str:
     """Return text escaped for a basic string of TOML: on one line, without control characters."""
 
     def escaped(character: str) -> str:
         if character in '"\\':
             return "\\" + character
+        if character in _SHORT_ESCAPES:
+            return _SHORT_ESCAPES[character]
         return character if character.isprintable() else f"\\U{ord(character):08x}"
 
     return "".join(map(escaped, text))

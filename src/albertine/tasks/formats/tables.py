@@ -174,7 +174,7 @@ def missing_column_message(
     # Quotes show spaces around a name, which the column names of a file lose.
     shown = display_text(missing) if missing == missing.strip() else f'"{display_text(missing)}"'
     problem = f"{source}: no column {shown}"
-    if len(available) == 1 and (";" in available[0] or "\t" in available[0]):
+    if len(available) == 1 and any(separator in available[0] for separator in ";\t|"):
         return (
             f"{problem}; its first line is one cell, {display_text(available[0])}: "
             "cells are separated by commas or semicolons in .csv, by tabs in .tsv; convert the file, or name "
