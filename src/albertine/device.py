@@ -46,6 +46,11 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if name == "bf16" else torch.float32
 
 
+def precision_name(name: str, device: torch.device) -> str:
+    """Return the name of a precision, with that of the device in place of "auto"."""
+    return "bf16" if choose_precision(name, device) == torch.bfloat16 else "fp32"
+
+
 def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device has instructions for bf16; without them it is much slower than fp32."""
     if device.type == "cuda":

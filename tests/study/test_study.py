@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from albertine import device
 from albertine.checksums import json_checksum
 from albertine.cli import app
 from albertine.command import run_command
@@ -209,6 +210,20 @@ def test_steps_are_timed(studied: Path) -> None:
     file.write_text('{"seconds": 0}')
     with pytest.raises(InputError, match="seconds = 0; remove it and run the same command again"):
         timing.seconds()
+
+
+@pytest.mark.slow
+def test_runs_in_another_precision_are_other_runs(studied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study that moves to a machine with bf16 compares no arm in fp32 with one in bf16."""
+    claim = find_claim(str(studied / "order.toml"))
+    folders = {}
+    for has_bf16, name in ((True, "bf16"), (False, "fp32")):
+        monkeypatch.setattr(device, "has_fast_bf16", lambda _, has_bf16=has_bf16: has_bf16)
+        (planned,) = studies.claim_runs([claim], studied / "studies", StudySettings(scale="smoke"))
+        run = planned.by_arm()["SOP"][0]
+        assert run.settings.train.precision == name
+        folders[name] = {run.folder, StepTiming(run.data, run.values).folder}
+    assert folders["bf16"].isdisjoint(folders["fp32"])
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
 
 
 def _indented(text: str) -> Padding:
-    return Padding(escape(text), (0, 0, 0, 4))
+    return Padding(escape(text), (0, 0, 0, 4), expand=False)
 
 
 def _finetuning_text(plan: StudyPlan) -> str:

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from albertine.checksums import json_checksum
+from albertine.device import choose_device, precision_name
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.pretrain.run import pretrain
@@ -78,13 +79,23 @@ class StepTiming:
 
     @property
     def _name(self) -> str:
-        return json_checksum([self.values, self.data.corpus_checksum])[:16]
+        return json_checksum([self.values, self._precision, self.data.corpus_checksum])[:16]
+
+    @property
+    def _precision(self) -> str:
+        return precision_name(self.settings.train.precision, choose_device(self.settings.device))
 
     def _measure(self) -> MeasuredStep:
         own = {
             "corpus": str(self.data.corpus),
             # With a rate of 0 no weight changes, so that no arm diverges.
-            "train": {"steps": _TIMED_STEPS, "warmup": 0, "lr": 0.0, "evaluate_every": _TIMED_STEPS},
+            "train": {
+                "steps": _TIMED_STEPS,
+                "warmup": 0,
+                "lr": 0.0,
+                "evaluate_every": _TIMED_STEPS,
+                "precision": self._precision,
+            },
         }
         settings = build_settings(PretrainSettings, SettingsSource(merged(self.values, own), "timing"))
         with TemporaryDirectory() as folder:

@@ -24,6 +24,7 @@ from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
 from albertine.corpus.corpus import open_corpus
+from albertine.device import choose_device, precision_name
 from albertine.errors import Diverged
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
@@ -97,6 +98,8 @@ class StudyRun:
             "train": {
                 "seed": self.seed,
                 "keep_checkpoints": 1,
+                # By name, so that a claim that is tested on several machines has one precision.
+                "precision": precision_name(before.train.precision, choose_device(before.device)),
                 "evaluate_every": math.ceil(before.train.steps / _EVALUATIONS),
             },
         }
