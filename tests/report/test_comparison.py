@@ -149,7 +149,7 @@ def test_other_metrics_have_no_difference_and_a_warning(tmp_path: Path) -> None:
     assert same.warnings == []
     other = compare_runs([folders[0], folders[2]])
     assert other.difference(other.runs[1]) is None
-    assert "different metrics select the best models" in other.warnings[0]
+    assert "selected their best models by different metrics" in other.warnings[0]
     assert "(that of the task, macro_f1)" in other.warnings[0]
 
 

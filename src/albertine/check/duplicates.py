@@ -92,14 +92,14 @@ class DuplicateCheck:
             severity: Severity = "error" if self._conflicting >= _MANY * self._rows else "warning"
             yield Finding(
                 severity, "conflicting-labels", f"texts with different labels{sampled}", self._conflicting,
-                *self._conflict_example, "decide for one label, or remove these rows",
+                *self._conflict_example, "keep one label, or remove these rows",
             )  # fmt: skip
         if self._shared:
             severity = "error" if self._shared >= _MANY * self._dev_rows else "warning"
             share = percent(self._shared, self._dev_rows)
             yield Finding(
                 severity, "train-in-dev", f"texts of dev that are also in train, {share} of dev{sampled}",
-                self._shared, *self._shared_example, "remove them from train; the score on dev is too high",
+                self._shared, *self._shared_example, "the score on dev is too high; remove them from train",
             )  # fmt: skip
         if self._repeated:
             share = percent(self._repeated, self._rows)
@@ -115,7 +115,7 @@ def _label_set(item: DataItem) -> frozenset[str] | None:
 
 
 def _conflict(labels: frozenset[str], others: frozenset[str]) -> bool:
-    """Return whether labels differ and are not two measurements, whole numbers being labels."""
+    """Return whether labels differ; numbers with a decimal point are measurements, which may differ."""
     are_measured = all(map(is_number, labels | others)) and any("." in label for label in labels | others)
     return labels != others and not are_measured
 

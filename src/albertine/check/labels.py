@@ -89,7 +89,8 @@ class LabelCheck:
         if unreadable := [label for label in train if not is_number(label)]:
             commas = any(map(has_decimal_comma, unreadable))
             yield Finding(
-                "error", "not-numbers", "labels among numbers that are none", len(unreadable),
+                "error", "not-numbers", "labels that are not numbers, in a column of numbers",
+                len(unreadable),
                 ", ".join(map(display_text, unreadable[:_LISTED])),
                 self._first.get(f"train {unreadable[0]}", ""),
                 "write a decimal point" if commas else "correct or remove these rows",

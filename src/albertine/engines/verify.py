@@ -51,9 +51,9 @@ def _random_strip(model: Model, lengths: Sequence[int], generator: torch.Generat
 def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> float:
     """Return the largest difference of logits between a model and its export, with all forms of input.
 
-    The logits of packed rows, and for one graph those of padded rows, are compared with those of
-    `PaddedModel`, whose equality to the strip has tests of its own; those of a head that reads parts, which
-    `PaddedModel` cannot give, with those of the strip. Of steps, the outputs after each are compared too.
+    Packed rows, and for a single graph padded rows, are compared with `PaddedModel`, whose equality to the
+    strip has tests of its own. A co-matching head, which `PaddedModel` lacks, is compared with the model on
+    the strip. An export in steps is also compared after each step.
     """
     reads_parts = model.head_settings.co_matching
     types = token_types(strip, reads_parts=reads_parts)
@@ -91,7 +91,7 @@ def _step_differences(model: Model, engine: SteppedEngine, strip: Strip) -> list
     else:
         outputs, stop_logits = model.learned_exit_outputs(strip, None)
         stops = list(stop_logits)
-    pairs = list(zip(actual_stops, stops, strict=False))  # after the last step, no unit is asked
+    pairs = list(zip(actual_stops, stops, strict=False))  # the model has none after its last step
     for actual, expected in zip(actual_outputs, outputs, strict=True):
         pairs += zip(_logits(actual), _logits(expected), strict=True)
     return [_difference(actual, expected) for actual, expected in pairs]

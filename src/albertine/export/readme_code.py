@@ -44,9 +44,10 @@ print(labels[str(results["logits"][0].argmax())])"""
 _ENCODED_PARTS = """passage, question, option = "The film is long.", "How long is it?", "Three hours."
 texts = passage, question, option
 parts = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-room = {max_length} - 3 - len(parts[1]) - len(parts[2])
-parts[0] = parts[0][:max(0, room)]
+passage_tokens = {max_length} - 3 - len(parts[1]) - len(parts[2])
+parts[0] = parts[0][:max(0, passage_tokens)]
 cls, sep = ([tokenizer.token_to_id(token)] for token in ("[CLS]", "[SEP]"))
+# Types: 2 in the passage, 5 in the question, 7 in the option, 1 at the end.
 ids = cls + parts[0] + sep + parts[1] + parts[2] + sep
 types = [0] + [2] * len(parts[0]) + [0] + [5] * len(parts[1]) + [7] * len(parts[2]) + [1]"""
 
@@ -67,7 +68,7 @@ def code_without_albertine(
 
 
 def code_for_options(to: Literal["onnx", "openvino"], max_length: int) -> str:
-    """Return a program that prints the logits of the options of a question, whose parts the head reads."""
+    """Return a program that prints the logit of an option, for a head that reads the parts of a question."""
     return _PROGRAMS[to].format(
         standard_imports="",
         label="",

@@ -3,7 +3,8 @@
 A model may have memorized the label of a text that is also in the training data, which raises the score.
 So may answers about a passage: its questions stay together too, if there are enough passages for it.
 
-One text of each label stays in the training data: with all of them held out, no model could learn the label.
+A label with all its texts held out could not be learned, so one of them stays in the training data, unless
+that would leave nothing to evaluate on.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -67,7 +68,7 @@ def _keep_all_labels(
     random_values: NDArray[np.float64],
     held_out: set[int],
 ) -> set[int]:
-    """Return what to hold out, without one group of each label that no other example has."""
+    """Return the held-out indices without a group for each label that the rest lacks; one group is left."""
     known = {
         label for i, example in enumerate(examples) if i not in held_out for label in example.label_names
     }

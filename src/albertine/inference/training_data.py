@@ -22,8 +22,8 @@ def training_data_message(model: str | Path, data: str) -> str | None:
         trained_on = read_settings_file(settings).values.get("data")
         if isinstance(trained_on, str) and Path(trained_on).resolve() == file.resolve():
             return (
-                f"{data}: {model} was trained on rows of this file, so the score does not show how it does "
-                "on new ones; `albertine report` shows its score on the examples for evaluation"
+                f"{data}: {model} was trained on rows of this file, so this score is too high; `albertine "
+                "report` shows its score on the examples for evaluation"
             )
     return None
 

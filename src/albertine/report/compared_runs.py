@@ -174,8 +174,8 @@ class RunComparison:
         if len({run.metric for run in self.runs}) > 1:
             names = dict.fromkeys(run.metric or "that of the task" for run in self.runs)
             warnings.append(
-                f"different metrics select the best models and are their scores ({', '.join(names)}), so the "
-                "scores have no difference; give the same --metric"
+                f"the runs selected their best models by different metrics ({', '.join(names)}), so their "
+                "scores are not compared; fine-tune with the same --metric"
             )
         if all(len(run.seeds) == 1 for run in self.runs):
             warnings.append("one seed for each: a small difference can be chance")

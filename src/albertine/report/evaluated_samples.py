@@ -8,7 +8,7 @@ from albertine.storage.urls import storage_url
 
 
 def num_evaluated_samples(settings: PretrainSettings) -> int:
-    """Return the number of samples of the last evaluation; without the corpus, as many as it may have."""
+    """Return the number of samples of the last evaluation; if the corpus cannot be read, the maximum."""
     objective = settings.objective_at(max(0, settings.train.steps - 1))
     wanted = max(1, settings.train.evaluation_tokens // objective.max_length)
     if settings.corpus is None or storage_url(settings.corpus) is not None:

@@ -1,6 +1,6 @@
 """Single objects: listing, reading by ranges, and atomic writes.
 
-An object becomes visible when it is complete, because the stores publish an upload at its end. Every error
+An object appears when its upload ends, not before, because the stores publish it then. Every error
 is an `InputError` of one line with the URL; of the library's message, it repeats only the kind of the
 error, because the rest may hold keys.
 """
@@ -78,7 +78,7 @@ def list_objects(url: str) -> dict[str, StoredObject]:
     objects = {}
     with described_errors(url):
         filesystem, path = _resolve(url)
-        # With the option, S3 would not report a missing bucket; the others report a missing folder otherwise.
+        # The option would hide a missing bucket on S3; on others, a missing folder raises without it.
         selector = FileSelector(path, allow_not_found=not url.startswith("s3:"), recursive=True)
         try:
             infos = filesystem.get_file_info(selector)
@@ -169,7 +169,7 @@ def open_object(url: str, buffer_bytes: int = 1 << 18, expected: StoredObject | 
     Args:
         url: its URL.
         buffer_bytes: bytes of the smallest range. Each range is a request, which takes much longer than on
-            a disk, so more are better for reading from start to end.
+            a disk, so a larger one is better for reading from start to end.
         expected: the object as it was found before; by default as it is now.
     """
     return io.BufferedReader(_ObjectReader(url, expected), buffer_bytes)
@@ -196,7 +196,7 @@ def read_object(url: str, max_bytes: int) -> bytes | None:
 def object_writer(url: str) -> Iterator[BinaryIO]:
     """Yield a file to write; the object appears, or replaces a former one, when the block ends.
 
-    The library also completes an object if the block raises an error, so prepare the content first.
+    If the block raises an error, the library publishes what was written, so prepare the content before it.
     """
     refuse_read_only(url)
     with described_errors(url):

@@ -40,10 +40,15 @@ def show_plans(plans: Sequence[StudyPlan], *, as_json: bool) -> None:
         return
     console = progress.result_console()
     for plan in plans:
-        basis = "by finished runs" if plan.is_measured else "estimated from the speed of matrix products"
+        basis = (
+            "by those that are finished"
+            if plan.is_measured
+            else "estimated from the speed of matrix products"
+        )
         console.print(
             f"[bold]{escape(plan.claim.name)}[/bold]: {counted(plan.runs, 'run')}, {plan.finished} finished; "
-            f"{format_flops(plan.flops)} of pre-training, about {format_duration(plan.seconds)} ({basis}); "
+            f"to do: {format_flops(plan.flops)} of pre-training, "
+            f"about {format_duration(plan.seconds)} ({basis}); "
             f"evaluation{_finetuning_text(plan)} not included",
             highlight=False,
         )
@@ -114,7 +119,7 @@ def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
         console.print(table)
         for verdict in report.verdicts:
             text, mean, interval, outcome, reason = map(escape, verdict_row(verdict))
-            if report.protocol.seeds >= MIN_SEEDS_FOR_VERDICT:  # of fewer, an interval can be empty by chance
+            if report.protocol.seeds >= MIN_SEEDS_FOR_VERDICT:  # with fewer, an interval says little
                 mean += f", 95%: {interval}"
             console.print(f"{outcome}: {text} (found {mean}; {reason})", highlight=False)
         if report.claim.recurrence is not None:

@@ -50,9 +50,9 @@ class WordCounter:
 def _without_rare_words(counts: Counter[str]) -> Counter[str]:
     """Return the counts of at most half of the words, the most frequent, each reduced by the median count.
 
-    This is lossy counting (Misra and Gries). Subtraction treats early and late words alike: a word stays
-    only if it occurs more often than the sum of the medians since it was first seen. At least half of the
-    words are removed, so memory is bounded and calls are rare.
+    This is the algorithm of Misra and Gries, with the median. Subtraction treats early and late words alike:
+    a word stays only if it occurs more often than the sum of the medians since it was first seen. At least
+    half of the words are removed, so memory is bounded and calls are rare.
     """
     limit = median_low(counts.values())
     return Counter({word: count - limit for word, count in counts.items() if count > limit})
