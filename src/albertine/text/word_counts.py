@@ -130,14 +130,15 @@ def sample_documents(
     """Yield the documents of a sample; show the progress."""
     remaining, is_cut = sample.limit, False
     with progress.progress_counter("Reading text", total=sample.total, unit="bytes") as advance:
-        for chunk, chunk_limit in zip(sample.chunks, sample.chunk_limits, strict=True):
+        chunks = zip(sample.chunks, sample.chunk_limits, strict=True)
+        for number, (chunk, chunk_limit) in enumerate(chunks, start=1):
             documents = _ChunkDocuments(chunk, settings, errors, min(remaining, chunk_limit))
             yield from documents
             is_cut |= documents.is_cut
             remaining -= documents.size
             advance(sample.size_in_progress(chunk, documents.size))
             if remaining <= 0:
-                is_cut = True
+                is_cut |= number < len(sample.chunks)
                 break
     if is_cut:
         sample.report_cut()
@@ -218,7 +219,7 @@ def count_on_cluster(
         advice="use less text with --max-text-mb",
     )
     with progress.progress_counter("Reading text", total=sample.total, unit="bytes") as advance:
-        for (chunk, chunk_limit), part in parts:
+        for number, ((chunk, chunk_limit), part) in enumerate(parts, start=1):
             size, is_part = part.size, part.is_cut
             if size < remaining and part.failure is not None:
                 raise part.failure
@@ -233,7 +234,7 @@ def count_on_cluster(
             remaining -= size
             advance(sample.size_in_progress(chunk, size))
             if remaining <= 0:
-                is_cut = True
+                is_cut |= number < len(sample.chunks)
                 break
     if is_cut:
         sample.report_cut()
