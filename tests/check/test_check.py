@@ -222,6 +222,11 @@ def test_labels_and_empty_texts(tmp_path: Path) -> None:
     assert kinds(write(tmp_path / "a.jsonl", few)) == {}  # numbers to predict, not 40 classes
     again = [*few, {**few[3], "label": 0.35}]  # a measurement that was repeated
     assert kinds(write(tmp_path / "a.jsonl", again)) == {"duplicates": ("warning", 1)}
+    codes = [{**row, "label": str(100 + number % 60)} for number, row in enumerate(reviews(0, 1200))]
+    codes[3] |= {"label": "other"}  # of classes with numbers, not of quantities
+    assert "not-numbers" not in kinds(write(tmp_path / "a.jsonl", codes))
+    floats = [{"text": f"text {number // 2}", "label": f"{number % 2}.0"} for number in range(80)]
+    assert kinds(write(tmp_path / "a.jsonl", floats))["conflicting-labels"] == ("error", 40)
     few[3] |= {"label": "none"}
     assert kinds(write(tmp_path / "a.jsonl", few)) == {"not-numbers": ("error", 1)}
 
@@ -232,6 +237,9 @@ def test_decimal_commas(separator: str, tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text(f"text{separator}label\n" + "".join(rows), encoding="utf-8")
     assert kinds(str(file)) == ({} if separator == ";" else {"not-numbers": ("error", 40)})
+    several = "text;label\n" + "".join(f"text {number};1.2,{number % 2}\n" for number in range(40))
+    file.write_text(several, encoding="utf-8")
+    assert kinds(str(file), label="label", label_separator=",") == {}
 
 
 def test_small_tables_and_too_many_labels(tmp_path: Path) -> None:

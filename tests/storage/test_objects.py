@@ -1,13 +1,18 @@
 """Tests of single objects on object storage."""
 
 import gzip
+import io
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from albertine.errors import InputError
 from albertine.storage import objects
 from albertine.text import sources
+from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.settings import ReadingSettings
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
@@ -76,3 +81,36 @@ def test_a_compressed_text_that_is_replaced_is_refused(any_bucket: str) -> None:
     write(url, gzip.compress(b"Others.\n"))
     with pytest.raises(InputError, match="replaced while it was read"):
         list(sources.read_blocks(*sources.source_chunks(source)))
+
+
+def parquet_bytes(*texts: str) -> bytes:
+    """Return a Parquet file with a row group for each text."""
+    stream = io.BytesIO()
+    parquet.write_table(pa.table({"text": texts}), stream, row_group_size=1)
+    return stream.getvalue()
+
+
+def test_a_parquet_file_that_is_replaced_between_two_chunks_is_refused(any_bucket: str) -> None:
+    url = f"{any_bucket}/text.parquet"
+    write(url, parquet_bytes("One.", "Two."))
+    (source,) = sources.find_sources([url])
+    first, second = sources.source_chunks(source)
+    assert list(read_documents(first, ReadingSettings(), ReadErrors(skip=False))) == [["One."]]
+    write(url, parquet_bytes("Others.", "And more."))
+    with pytest.raises(InputError, match="replaced while it was read"):
+        list(read_documents(second, ReadingSettings(), ReadErrors(skip=False)))
+
+
+def test_an_object_that_grows_while_it_is_opened_is_refused(
+    any_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, find_object = f"{any_bucket}/note", objects.find_object
+
+    def replacing_find(url: str) -> objects.StoredObject | None:
+        write(url, b"much longer")
+        return find_object(url)
+
+    write(url, b"short")
+    monkeypatch.setattr(objects, "find_object", replacing_find)
+    with pytest.raises(objects.ReplacedError):
+        objects.open_object(url)

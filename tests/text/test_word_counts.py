@@ -119,3 +119,15 @@ def test_a_file_that_compresses_well_is_read_whole_if_there_is_room(
         assert ("zebras" in counts) == is_whole
         printed = capsys.readouterr().err
         assert ("training on a random sample of at most 1 MB of the text" in printed) == (not is_whole)
+
+
+def test_a_file_beside_a_compressed_one_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if it is no multiple of a chunk, so that its chunks are of different sizes."""
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 2 << 20)
+    (tmp_path / "a.txt").write_text("small words here\n\n" * 150_000)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"zebras\n\n"))
+    settings = TokenizerSettings(layout="lines", max_text_mb=16, language="en")
+    assert dict(count(tmp_path, settings, on_cluster=False)[0])["small"] == 150_000
+    assert "sample" not in capsys.readouterr().err

@@ -115,8 +115,9 @@ def _label_set(item: DataItem) -> frozenset[str] | None:
 
 
 def _conflict(labels: frozenset[str], others: frozenset[str]) -> bool:
-    """Return whether labels differ; numbers with a decimal point are measurements, which may differ."""
-    are_measured = all(map(is_number, labels | others)) and any("." in label for label in labels | others)
+    """Return whether labels differ; fractions are measurements, which may differ."""
+    both = labels | others
+    are_measured = all(map(is_number, both)) and not all(float(label).is_integer() for label in both)
     return labels != others and not are_measured
 
 

@@ -68,6 +68,7 @@ class DataItem:
             table for dev.
         has_label: whether there is a label column.
         is_multi_label: whether the label is a list, or several columns of 0 and 1.
+        has_decimal_commas: whether numbers of its table may have a decimal comma.
     """
 
     location: str
@@ -77,6 +78,7 @@ class DataItem:
     sentences: tuple[str, ...] = ()
     has_label: bool = False
     is_multi_label: bool = False
+    has_decimal_commas: bool = False
 
 
 class Check(Protocol):

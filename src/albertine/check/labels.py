@@ -27,7 +27,7 @@ class LabelCheck:
         self._is_multi_label = False
         self._first: dict[str, str] = {}  # location of the first row with a label
         self._missing, self._missing_location = 0, ""
-        self._is_full = False
+        self._is_full = self._has_decimal_commas = False
 
     def observe(self, item: DataItem) -> None:
         """Look at an item."""
@@ -39,6 +39,7 @@ class LabelCheck:
             return
         self._rows[item.split] += 1
         self._is_multi_label |= item.is_multi_label
+        self._has_decimal_commas |= item.has_decimal_commas
         counts = self._counts[item.split]
         for label in item.labels:
             if label not in counts and len(counts) >= _MAX_LABELS:
@@ -60,7 +61,7 @@ class LabelCheck:
             return
         num_labels, num_rows = len(train.keys() | dev.keys()), sum(self._rows.values())
         is_refused = not self._is_multi_label and has_too_many_labels(num_labels, num_rows)
-        if (len(train) > _MAX_CLASSES or is_refused) and _are_numbers(train):
+        if (len(train) > _MAX_CLASSES or is_refused) and _are_quantities(train):
             yield from self._number_findings(train)
             return
         if self._is_full:
@@ -86,7 +87,8 @@ class LabelCheck:
 
     def _number_findings(self, train: Counter[str]) -> Iterable[Finding]:
         yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", len(train))
-        if unreadable := [label for label in train if not is_number(label)]:
+        unreadable = [label for label in train if not self._is_readable_number(label)]
+        if unreadable:
             commas = any(map(has_decimal_comma, unreadable))
             yield Finding(
                 "error", "not-numbers", "labels that are not numbers, in a column of numbers",
@@ -95,6 +97,9 @@ class LabelCheck:
                 self._first.get(f"train {unreadable[0]}", ""),
                 "write a decimal point" if commas else "correct or remove these rows",
             )  # fmt: skip
+
+    def _is_readable_number(self, label: str) -> bool:
+        return is_number(label) or (self._has_decimal_commas and has_decimal_comma(label))
 
     def _joined_findings(self, train: Counter[str]) -> Iterable[Finding]:
         """Yield a note if cells with one label each seem to hold several."""
@@ -144,7 +149,9 @@ class LabelCheck:
             )  # fmt: skip
 
 
-def _are_numbers(counts: Counter[str]) -> bool:
-    """Return whether labels are numbers, also with decimal commas, but for a few of them."""
-    numbers = [count for label, count in counts.items() if is_number(label) or has_decimal_comma(label)]
-    return sum(numbers) >= _MOSTLY * counts.total()
+def _are_quantities(counts: Counter[str]) -> bool:
+    """Return whether labels are numbers, or fractions with a few exceptions; whole ones may be codes."""
+    numbers = [label for label in counts if is_number(label) or has_decimal_comma(label)]
+    is_fractional = any(not label.strip("+-").isdecimal() for label in numbers)
+    num_rows = sum(counts[label] for label in numbers)
+    return len(numbers) == len(counts) or (is_fractional and num_rows >= _MOSTLY * counts.total())

@@ -85,7 +85,8 @@ def table_items(
         sentences = tuple(split_sentences(texts[0], language)) if is_document else ()
         has_separator = settings.label_separator is not None
         is_multi_label = has_separator or label in row.joined or isinstance(row.cells.get(label), list)
-        yield DataItem(row.location, texts, labels, split, sentences, has_label, is_multi_label)
+        commas = row.decimals is not None
+        yield DataItem(row.location, texts, labels, split, sentences, has_label, is_multi_label, commas)
 
 
 def _until_damaged(rows: Iterable[TableRow], source: str, errors: DataErrors) -> Iterator[TableRow]:
@@ -125,7 +126,7 @@ def _labels(row: TableRow, column: str, separator: str | None, words: object) ->
     """Return the labels of a row as fine-tuning reads them; None if a cell of one label is empty."""
     if column in row.joined:
         return parse_label_columns(row, row.joined[column])
-    value = row.number_cell(column)
+    value = row.cells.get(column)
     if isinstance(value, list) and isinstance(words, list) and len(words) != len(value):
         raise RowError(
             f"{counted(len(words), 'word')} and {counted(len(value), 'tag')}; each word needs a tag"

@@ -112,6 +112,8 @@ class _ObjectReader(io.RawIOBase):
             self._file = filesystem.open_input_file(path)
         self._expected = expected or find_object(url)
         self._size = 0 if self._expected is None else self._expected.size
+        if self._size != int(self._file.size()):
+            raise self._replaced_error()
 
     def readable(self) -> bool:
         return True
@@ -149,7 +151,10 @@ class _ObjectReader(io.RawIOBase):
     def _check_unchanged(self) -> None:
         self._is_unchecked = False
         if find_object(self._url) != self._expected:
-            raise ReplacedError(f"{self._url}: replaced while it was read; run the command again")
+            raise self._replaced_error()
+
+    def _replaced_error(self) -> ReplacedError:
+        return ReplacedError(f"{self._url}: replaced while it was read; run the command again")
 
     def close(self) -> None:
         try:

@@ -305,7 +305,9 @@ def _parquet_records(
             f"{source.name}: field {display_text(reading.field)} is {display_text(str(column_type))}, "
             "expected text; choose another with --field"
         )
-    for row, record in enumerate(parquet_rows(source.path, [reading.field], range(chunk.start, chunk.stop))):
+    for row, record in enumerate(
+        parquet_rows(source.path, [reading.field], range(chunk.start, chunk.stop), source.stored_object)
+    ):
         location = f"{source.name}, group {chunk.start}, row {row}"
         if isinstance(record, str):
             errors.handle(location, record)

@@ -10,7 +10,7 @@ from typing import Any
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8
-from albertine.storage.objects import display_path, file_size, open_file
+from albertine.storage.objects import StoredObject, display_path, file_size, open_object
 from albertine.storage.urls import storage_url
 
 _BATCH_ROWS, _MIN_BATCH_ROWS = 1000, 8
@@ -61,7 +61,10 @@ def num_row_groups(file: Path) -> int:
 
 
 def parquet_rows(
-    file: Path, columns: Sequence[str], groups: range | None = None
+    file: Path,
+    columns: Sequence[str],
+    groups: range | None = None,
+    expected: StoredObject | None = None,
 ) -> Iterator[dict[str, Any] | str]:
     """Yield each row as values by column, or what is wrong with it if a value cannot be read.
 
@@ -69,8 +72,9 @@ def parquet_rows(
         file: the file.
         columns: the columns to read.
         groups: the row groups to read; None for all.
+        expected: the object as it was found before, if the file is one.
     """
-    with _described_errors(file) as parquet_file:
+    with _described_errors(file, expected) as parquet_file:
         _check_lists(file, parquet_file.schema_arrow, columns)
         for group in range(parquet_file.num_row_groups) if groups is None else groups:
             rows = _batch_rows(file, int(parquet_file.metadata.row_group(group).total_byte_size))
@@ -79,10 +83,10 @@ def parquet_rows(
 
 
 @contextmanager
-def _described_errors(file: Path) -> Iterator[Any]:
+def _described_errors(file: Path, expected: StoredObject | None = None) -> Iterator[Any]:
     """Yield the opened file; raise errors of the library as `InputError` with the name of the file."""
     try:
-        with _open_parquet(file) as parquet_file:
+        with _open_parquet(file, expected) as parquet_file:
             yield parquet_file
     except InputError:
         raise
@@ -93,12 +97,11 @@ def _described_errors(file: Path) -> Iterator[Any]:
         ) from None
 
 
-def _open_parquet(file: Path) -> Any:
+def _open_parquet(file: Path, expected: StoredObject | None = None) -> Any:
     from pyarrow import parquet
 
-    if storage_url(file) is None:
-        return parquet.ParquetFile(file)
-    return parquet.ParquetFile(open_file(file, _RANGE_BYTES))
+    url = storage_url(file)
+    return parquet.ParquetFile(file if url is None else open_object(url, _RANGE_BYTES, expected))
 
 
 def _check_lists(file: Path, schema: Any, columns: Sequence[str]) -> None:

@@ -70,6 +70,12 @@ class Source:
         """Whether the chunks are ranges of bytes of the text: uncompressed text or JSON lines."""
         return self.format in ("text", "jsonl") and self.compression is None
 
+    @property
+    def stored_object(self) -> StoredObject | None:
+        """The object on object storage, as it was found; None for local files."""
+        url = storage_url(self.path)
+        return None if url is None else StoredObject(url, self.size, self.version)
+
 
 @dataclass(frozen=True)
 class SourceChunk:
@@ -384,10 +390,8 @@ def _last_boundary(content: bytes) -> int:
 
 def open_source(source: Source, buffer_bytes: int = 1 << 18) -> BinaryIO:
     """Open a file, or an object as it was when it was found; see `open_object`."""
-    url = storage_url(source.path)
-    if url is None:
-        return source.path.open("rb")
-    return open_object(url, buffer_bytes, StoredObject(url, source.size, source.version))
+    stored = source.stored_object
+    return source.path.open("rb") if stored is None else open_object(stored.url, buffer_bytes, stored)
 
 
 def _read_between(source: Source, start: int, stop: int) -> tuple[int, bytes]:

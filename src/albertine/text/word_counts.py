@@ -118,8 +118,10 @@ def _shares(chunks: Sequence[SourceChunk], limit: int) -> list[int]:
     spare = max(0, limit - total) / sum(not chunk.source.has_byte_ranges for chunk in chunks)
 
     def share(chunk: SourceChunk) -> float:
-        size = min(1, limit / total) * probable_size(chunk.source) / num_chunks[chunk.source]
-        return size if chunk.source.has_byte_ranges else size + spare
+        scale = min(1, limit / total)
+        if chunk.source.has_byte_ranges:
+            return scale * (chunk.stop - chunk.start)
+        return scale * probable_size(chunk.source) / num_chunks[chunk.source] + spare
 
     return [max(1 << 20, int(share(chunk))) for chunk in chunks]
 
