@@ -1,6 +1,7 @@
 """Tests of `albertine plan`: settings, arithmetic of data sheets, the paper's times, and this machine."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -430,6 +431,15 @@ def test_the_command_fits_one_screen(
     assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
     for word in ("8 x H100", "as measured", "NVIDIA H100 data", "largest micro-batch", "share of the step"):
         assert word in out
+
+
+def test_the_examples_of_a_fine_tuning_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--model", "albert-base", "--hardware", "T4", "--finetune", "mnli")
+    for options, expected in (
+        ((), "392,702 of 512"),
+        (("--examples", "900", "--example-tokens", "40"), "900 of 40"),
+    ):
+        assert f"examples {expected} tokens" in re.sub(" +", " ", run(capsys, *words, *options)[1])
 
 
 def test_json_has_the_plan(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from rich.text import Text
 from albertine import progress
 from albertine.display import counted
 from albertine.plan.plan import TrainingPlan
+from albertine.plan.workload import Workload
 from albertine.progress import format_bytes, format_duration, format_flops
 
 
@@ -31,6 +32,7 @@ def _sections(plan: TrainingPlan) -> list[tuple[str, list[tuple[str, str]]]]:
             f"{workload.name} on {plan.hardware.name}",
             [
                 ("parameters", f"{plan.parameters:,}"),
+                *_example_rows(workload),
                 (
                     "tokens",
                     f"{workload.tokens:,} in {counted(workload.steps, 'step')} of {workload.step_tokens:,}",
@@ -43,6 +45,13 @@ def _sections(plan: TrainingPlan) -> list[tuple[str, list[tuple[str, str]]]]:
         ("memory per device", _memory_rows(plan)),
         ("communication", _communication_rows(plan)),
     ]
+
+
+def _example_rows(workload: Workload) -> list[tuple[str, str]]:
+    if workload.examples is None:
+        return []
+    length = workload.stages[0].length
+    return [("examples", f"{workload.examples:,} of {length:,} tokens")]
 
 
 def _time_rows(plan: TrainingPlan) -> list[tuple[str, str]]:

@@ -61,6 +61,7 @@ class Workload:
         step_tokens: tokens per step, over all devices.
         unit_tokens: tokens of the longest example, which is not divided over micro-batches.
         evaluated_tokens: tokens in all evaluations together.
+        examples: number of training examples; None for pre-training.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Workload:
     step_tokens: int
     unit_tokens: int
     evaluated_tokens: int
+    examples: int | None = None
 
     @property
     def is_pretraining(self) -> bool:
@@ -259,6 +261,7 @@ def _finetuning_workload(settings: PlanSettings, task_name: str) -> Workload:
         step_tokens=batch_size * sequences * length,
         unit_tokens=sequences * longest,
         evaluated_tokens=0,
+        examples=examples,
     )
 
 
