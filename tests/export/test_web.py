@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -229,3 +230,30 @@ def test_settings_of_the_web_need_it() -> None:
 
 def test_all_files_of_the_page_are_package_data() -> None:
     assert {file.name for file in _SOURCES.iterdir()} == {*PAGE_FILES, "ids.js"}
+
+
+_WORDS_OF_TEXTS = """
+import { TASKS } from "%s";
+const page = { max_length: 64, special: { unk: 1, cls: 2, sep: 3 } };
+const words = (text) => TASKS.tag.encode({ text }, page, { ids: () => [7] }).details.words;
+process.stdin.setEncoding("utf8");
+let input = "";
+process.stdin.on("data", (part) => { input += part; });
+process.stdin.on("end", () => console.log(JSON.stringify(JSON.parse(input).map(words))));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_page_splits_words_as_python_does(tmp_path: Path) -> None:
+    """For each character of the basic plane; a byte order mark is white space to JavaScript alone."""
+    characters = [chr(code) for code in range(1, 1 << 16) if not 0xD800 <= code < 0xE000]
+    blocks = [
+        "".join(f"a{character}b " for character in characters[i : i + 16]) for i in range(0, 63_487, 16)
+    ]
+    script = tmp_path / "words.mjs"
+    script.write_text(
+        _WORDS_OF_TEXTS % (Path(npm_packages.__file__).parent / "web" / "tasks.js").as_uri(), encoding="utf-8"
+    )
+    command = [shutil.which("node") or "", str(script)]
+    output = subprocess.run(command, input=json.dumps(blocks), capture_output=True, text=True, check=True)
+    assert json.loads(output.stdout) == [block.split() for block in blocks]
