@@ -132,4 +132,5 @@ def test_text_that_is_not_english_has_no_pairs(
     assert not (tmp_path / "pairs").exists()
     print_agreement(result)
     assert "minimal pairs are made from English" in capsys.readouterr().err
-    assert not any(agreement_section(result, {"albert": "ALBERT"}).blocks)
+    (block,) = agreement_section(result, {"albert": "ALBERT"}).blocks
+    assert "No grammar test: minimal pairs are made from English" in block

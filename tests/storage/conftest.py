@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from albertine.storage import objects
+from albertine.storage import file_systems
 
 SECRET_KEY = "a-secret-that-nobody-prints"
 _S3 = """
@@ -107,9 +107,9 @@ def s3_environment(server: LocalServer, empty_cache: None, monkeypatch: pytest.M
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a-key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    objects._s3.cache_clear()
+    file_systems._s3.cache_clear()
     yield
-    objects._s3.cache_clear()
+    file_systems._s3.cache_clear()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from albertine.checksums import json_checksum
 from albertine.errors import InputError
-from albertine.storage import cache, objects, upload
+from albertine.storage import cache, file_systems, objects, upload
 from albertine.storage.cache import download_folder
 from albertine.storage.folder_manifest import FOLDER_MANIFEST, read_folder_manifest
 from albertine.storage.objects import check_can_write, find_object, list_objects, object_writer, open_object
@@ -358,7 +358,7 @@ def test_a_lost_connection_gives_one_line(bucket: str, monkeypatch: pytest.Monke
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{unused.getsockname()[1]}")
-    monkeypatch.setattr(objects, "_ATTEMPTS", 1)
+    monkeypatch.setattr(file_systems, "_ATTEMPTS", 1)
     assert "no connection" in one_line_error(f"{bucket}/x")
 
 
@@ -397,8 +397,8 @@ def test_no_range_begins_at_the_end_of_an_object(bucket: str, monkeypatch: pytes
 
     write_object(f"{bucket}/x", b"0123456789")
     write_object(f"{bucket}/empty", b"")
-    filesystem, _ = objects._resolve(f"{bucket}/x")
-    monkeypatch.setattr(objects, "_resolve", lambda url: (Store(), url.partition("://")[2]))
+    filesystem, _ = objects.find_file_system(f"{bucket}/x")
+    monkeypatch.setattr(objects, "find_file_system", lambda url: (Store(), url.partition("://")[2]))
     for name, expected in (("x", b"0123456789"), ("empty", b"")):
         with open_object(f"{bucket}/{name}", 8) as stream:
             assert stream.read() == expected
@@ -424,10 +424,10 @@ def test_the_hub_is_read_and_never_written(monkeypatch: pytest.MonkeyPatch, s3_e
     hub = MemoryFileSystem()
     hub.pipe_file("/owner/name/config.json", b"{}")
     monkeypatch.setattr("huggingface_hub.HfFileSystem", lambda: hub)
-    objects._hf.cache_clear()
+    file_systems._hf.cache_clear()
     try:
         assert content(download_folder("hf://owner/name")) == {"config.json": b"{}"}
         with pytest.raises(InputError, match="cannot write to the hub"):
             write_object("hf://owner/name/x", b"x")
     finally:
-        objects._hf.cache_clear()
+        file_systems._hf.cache_clear()

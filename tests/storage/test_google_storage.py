@@ -10,7 +10,7 @@ import pytest
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
-from albertine.storage import objects
+from albertine.storage import file_systems
 from albertine.storage.objects import find_object, list_objects
 
 from .test_folders import one_line_error
@@ -19,10 +19,10 @@ from .test_texts_and_corpora import upload_plainly
 
 @pytest.fixture(autouse=True)
 def short_attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(objects, "_REQUEST_SECONDS", 1)
-    objects._gs.cache_clear()
+    monkeypatch.setattr(file_systems, "_REQUEST_SECONDS", 1)
+    file_systems._gs.cache_clear()
     yield
-    objects._gs.cache_clear()
+    file_systems._gs.cache_clear()
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def no_google_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GCE_METADATA_ROOT", "256.0.0.1")
-    objects._is_google_machine.cache_clear()
+    file_systems._is_google_machine.cache_clear()
     yield
-    objects._is_google_machine.cache_clear()
+    file_systems._is_google_machine.cache_clear()
 
 
 def test_without_credentials_one_line_says_where_they_belong(
@@ -57,16 +57,16 @@ def test_no_credentials_at_all_are_noticed_at_once(empty_cache: None, no_google_
 def test_credentials_are_where_the_library_looks(
     no_google_credentials: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not objects._has_google_credentials()
+    assert not file_systems._has_google_credentials()
     monkeypatch.setenv("GOOGLE_GCLOUD_ADC_PATH_OVERRIDE", str(tmp_path / "key.json"))
-    assert not objects._has_google_credentials()
+    assert not file_systems._has_google_credentials()
     (tmp_path / "key.json").write_text("{}")
-    assert objects._has_google_credentials()
+    assert file_systems._has_google_credentials()
     (tmp_path / "key.json").unlink()
     with socket.create_server(("127.0.0.1", 0)) as server:  # in place of that of a machine of Google's
         monkeypatch.setenv("GCE_METADATA_ROOT", f"127.0.0.1:{server.getsockname()[1]}")
-        objects._is_google_machine.cache_clear()
-        assert objects._has_google_credentials()
+        file_systems._is_google_machine.cache_clear()
+        assert file_systems._has_google_credentials()
 
 
 def test_a_lost_connection_gives_one_line(google_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

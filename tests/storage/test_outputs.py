@@ -18,7 +18,7 @@ from albertine.command import run_command
 from albertine.errors import InputError, WorkError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
-from albertine.storage import objects, output_file, upload
+from albertine.storage import file_systems, objects, output_file, upload
 from albertine.storage.cache import cache_folder, download_folder, work_folder
 from albertine.storage.objects import find_object, open_object
 from albertine.tasks.registry import find_task
@@ -255,7 +255,7 @@ def test_credentials_may_allow_objects_and_not_the_bucket(
         def get_file_info(self, _: str) -> None:
             raise PermissionError("HTTP response code 403")
 
-    monkeypatch.setattr(objects, "_resolve", lambda url: (Denying(), url.removeprefix("s3://")))
+    monkeypatch.setattr(objects, "find_file_system", lambda url: (Denying(), url.removeprefix("s3://")))
     objects.check_can_write(f"{bucket}/x")
 
 
@@ -364,5 +364,5 @@ def test_a_converted_and_an_exported_model_have_the_bytes_of_local_ones(
         assert content(download_folder(f"{bucket}/{name}")) == content(tmp_path / name)
     texts = tmp_path / "texts.txt"
     texts.write_text("ka le\n")
-    objects._s3.cache_clear()
+    file_systems._s3.cache_clear()
     assert run_command(app, ["score", f"{bucket}/copy", "--data", str(texts)]) == 0

@@ -25,10 +25,10 @@ from albertine.finetune.settings import FinetuneSettings
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import settings_to_toml
-from albertine.storage import objects
+from albertine.storage import file_systems
 from albertine.storage.cache import download_folder, work_folder
 from albertine.storage.folder_manifest import FolderManifest, read_folder_manifest
-from albertine.storage.objects import list_objects
+from albertine.storage.objects import list_objects, remove_object
 from albertine.storage.upload import upload_files, upload_new_folder
 from albertine.train import mirrored_run as mirrored
 from albertine.train.checkpoints import CheckpointStore
@@ -198,7 +198,7 @@ def test_a_lost_connection_does_not_stop_training_and_loses_nothing(
             os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{unused.getsockname()[1]}"
         original(self)
 
-    monkeypatch.setattr(objects, "_ATTEMPTS", 1)
+    monkeypatch.setattr(file_systems, "_ATTEMPTS", 1)
     progress.set_message_writer(messages.append)
     try:
         with monkeypatch.context() as patched:
@@ -236,7 +236,7 @@ def test_a_removed_run_does_not_come_back(bucket: str, settings: PretrainSetting
     url = f"{bucket}/run"
     pretrain(url, settings)
     for name in list_objects(url):
-        objects.remove_object(f"{url}/{name}")
+        remove_object(f"{url}/{name}")
     with pytest.raises(InputError, match="no longer there"):
         pretrain(url, settings)
     lose_machine(url)

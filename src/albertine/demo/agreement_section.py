@@ -10,14 +10,14 @@ from albertine.report.page import Section, html_paragraphs, side_by_side
 
 
 def agreement_section(test: AgreementTest, names: Mapping[str, str]) -> Section:
-    """Return the section; without content if there are no pairs.
+    """Return the section; without pairs, it says why.
 
     Args:
         test: the results.
         names: names of the models for display; the first one is shown in detail.
     """
     if not test.models:
-        return Section("Grammar", [])
+        return Section("Grammar", [html_paragraphs(f"No grammar test: {test.reason}.")])
     first = next(iter(names))
     detailed = test.models[first]
     intervals = [_interval(f"{names[name]}, overall", test.models[name].overall) for name in names]
