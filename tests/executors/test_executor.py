@@ -90,6 +90,21 @@ def test_missing_ray_is_one_line(
     assert not (tmp_path / "world").exists()
 
 
+def test_a_cluster_that_starts_too_slowly_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ray = pytest.importorskip("ray")  # it is not built for every platform
+
+    def too_slow(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", too_slow)
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    assert run_command(app, ["world", "write", str(tmp_path / "world"), "--cluster", "ray"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "timed out during startup; if this machine is busy, run the same command again later" in line
+
+
 @pytest.mark.parametrize("address", ["nonsense", "ray://head:10001", "head:port", ":6379"])
 def test_an_address_that_is_not_host_and_port_is_refused(
     address: str, monkeypatch: pytest.MonkeyPatch

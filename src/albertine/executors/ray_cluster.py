@@ -136,9 +136,11 @@ class RayCluster:
             try:
                 with _OwnGroups() if address is None else nullcontext():
                     ray.init(address or "local", **options)
-            except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-                advice = "; a cluster with tokens needs RAY_AUTH_MODE=token" if address else ""
-                raise WorkError(f"--cluster ray: {error}{advice}") from None
+            except Exception as error:  # Ray raises many types, if a process is too slow plain exceptions
+                advice = "if this machine is busy, run the same command again later"
+                if address is not None:
+                    advice = "a cluster with tokens needs RAY_AUTH_MODE=token"
+                raise WorkError(f"--cluster ray: {str(error).rstrip('. ')}; {advice}") from None
             finally:
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGTERM, handler)
