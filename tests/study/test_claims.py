@@ -316,6 +316,8 @@ def test_a_plan_counts_shared_pretraining_once(tmp_path: Path) -> None:
     runs = planned.by_arm()["ensemble"]
     assert plan.runs == 4
     assert plan.flops == pytest.approx(sum(run.flops for run in runs))
+    # Five models per task and pre-training, of which one arm scores the median, and one the ensemble.
+    assert plan.finetuning_steps == 2 * 5 * 2 * runs[0].protocol.finetune_steps
 
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:

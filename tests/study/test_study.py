@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,8 @@ from albertine.checksums import json_checksum
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import Diverged, InputError
+from albertine.finetune.finetune import finetune
+from albertine.finetune.results import FinetuneResults
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.settings import EvaluateSettings
 from albertine.study import study as studies
@@ -28,6 +31,7 @@ from albertine.study.study_run import StudyRun
 from albertine.study.task_examples import WorldExamples
 from albertine.study.tasks import FinetuningPlan, PlanRunner
 from albertine.train.metrics_log import METRICS_FILE
+from albertine.train.parallel_runs import last_step
 
 CLAIM = """
 claim = "Order is <better>."
@@ -535,6 +539,33 @@ def test_the_rate_with_the_best_median_on_dev_is_scored(
     all_diverge = replace(runner, plan=FinetuningPlan(rates=(4,)))
     with pytest.raises(Diverged, match="not finite"):
         all_diverge.score(tmp_path / "model", "sst-2")
+
+
+@pytest.mark.slow
+def test_an_ensemble_and_a_single_model_share_the_fine_tuned_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans = "[finetuning]\nnone = { runs = 2 }\nSOP = { runs = 2, ensemble = true }\n"
+    claim = CLAIM.replace('{ objective.pair = "none" }', "{}").replace('{ objective.pair = "sop" }', "{}")
+    claim = claim.replace('claim = "', 'pretrain.objective.pair = "sop"\nclaim = "')
+    (tmp_path / "order.toml").write_text(claim.replace("[arms]", plans + "[arms]"))
+    steps_before: list[int] = []
+
+    def counting_finetune(model: Path, out: Path, settings: FinetuneSettings) -> FinetuneResults:
+        steps_before.append(last_step(out))
+        return finetune(model, out, settings)
+
+    def run_here(_: str, jobs: Mapping[Path, Callable[[], object]], *__: object) -> None:
+        for job in jobs.values():
+            job()
+
+    monkeypatch.setattr(study_tasks, "finetune", counting_finetune)
+    monkeypatch.setattr(studies, "execute", run_here)
+    assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1")) == 0, capsys.readouterr().err
+    assert sorted(steps_before) == [0, 0, 2, 2]  # trained for one arm, found by the other
+    runs = tmp_path / "studies" / "runs"
+    assert len(list(runs.glob("*/results/sst-2-*.json"))) == 2
+    assert not list(runs.glob("*/tasks/*"))  # the scores are enough
 
 
 @pytest.mark.slow

@@ -80,6 +80,7 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     remaining = [run for run in all_runs if not run.is_finished(measures)]
     # Arms that differ in their fine-tuning share a pre-training run.
     to_train = {run.folder: run for run in remaining if not run.is_training_done}
+    to_finetune = {run.finetuned_folder: run for run in remaining}
     flops = sum(run.flops for run in to_train.values())
     rates = [rate for arm in report.arms for rate in _rates(arm.values)]
     is_parallel = are_parallel(max(run.settings.model.hidden_size for run in all_runs))
@@ -100,7 +101,7 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
         finished=len(all_runs) - len(remaining),
         flops=flops,
         seconds=flops / rate if remaining else 0.0,
-        finetuning_steps=sum(remaining_finetuning_steps(run, measures) for run in remaining),
+        finetuning_steps=sum(remaining_finetuning_steps(run, measures) for run in to_finetune.values()),
         is_measured=bool(rates),
         seeds=seeds,
         detectable=[_detectable(one, report.protocol) for one in report.verdicts],

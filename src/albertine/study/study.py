@@ -11,6 +11,7 @@ OUT may be a URL; see `mirrored_studies`.
 import contextlib
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -176,7 +177,11 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
         # Arms that start from others have to wait for them.
         ready = [run for run in remaining if run.start is None or run.start.is_training_done]
         by_folder = {run.model_folder: run for run in ready}
-        jobs = {folder: partial(run.compute, measures) for folder, run in by_folder.items()}
+        counts = Counter(run.finetuned_folder for run in remaining)
+        jobs = {
+            folder: partial(run.compute, measures, keep_finetuned=counts[run.finetuned_folder] > 1)
+            for folder, run in by_folder.items()
+        }
         steps = sum(planned_steps(run, measures) for run in by_folder.values())
         widest = max(run.settings.model.hidden_size for run in ready)
 

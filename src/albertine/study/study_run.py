@@ -141,9 +141,11 @@ class StudyRun:
         return self.folder / "tasks"
 
     @property
-    def _plan_folder(self) -> Path:
-        assert self.finetuning is not None
-        parts = [self.finetuning.hash, self._finetuning_key, self._examples_key(self.protocol.tasks)]
+    def finetuned_folder(self) -> Path:
+        """Folder of the fine-tuned models, until they are scored; runs of several arms may share it."""
+        if self.finetuning is None:
+            return self._tasks_folder
+        parts = [self.finetuning.models_hash, self._finetuning_key, self._examples_key(self.protocol.tasks)]
         return self._tasks_folder / "-".join(filter(None, parts))
 
     @property
@@ -225,11 +227,11 @@ class StudyRun:
         """Return the folders of the models that are fine-tuned on a task, until it is scored."""
         if self.finetuning is None:
             return [self._tasks_folder / self._task_part(task).name]
-        return models_of_task(self._plan_folder, task)
+        return models_of_task(self.finetuned_folder, task)
 
     def start_model_folders(self) -> list[Path]:
         """Return the folders of the models that its fine-tuning plan starts from."""
-        return [] if self.finetuning is None else models_of_start(self._plan_folder)
+        return [] if self.finetuning is None else models_of_start(self.finetuned_folder)
 
     def is_finished(self, measures: Collection[str]) -> bool:
         """Return whether the results of all measures are stored, or the training has failed."""
@@ -237,8 +239,13 @@ class StudyRun:
             return True
         return self.is_training_done and all(part.result(self._results) for part in self._parts(measures))
 
-    def compute(self, measures: Collection[str]) -> None:
-        """Train and evaluate what is not stored yet. A training or fine-tuning that fails is a result."""
+    def compute(self, measures: Collection[str], *, keep_finetuned: bool = False) -> None:
+        """Train and evaluate what is not stored yet. A training or fine-tuning that fails is a result.
+
+        Args:
+            measures: the measures.
+            keep_finetuned: whether the models of its fine-tuning plan stay, for another arm.
+        """
         if self.is_finished(measures):
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -256,8 +263,9 @@ class StudyRun:
                 break
         # They are large, and the finished model and the scores are kept.
         shutil.rmtree(self.model_folder / CHECKPOINTS_FOLDER, ignore_errors=True)
-        if self.finetuning is not None:  # also the folders of other steps or examples, if it was interrupted
-            for folder in self._tasks_folder.glob(f"{self.finetuning.hash}*"):
+        if self.finetuning is not None and not keep_finetuned:
+            # Also the folders of other steps or examples, if it was interrupted.
+            for folder in self._tasks_folder.glob(f"{self.finetuning.models_hash}*"):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def stored_measures(self, measures: Collection[str]) -> dict[str, float]:
@@ -325,7 +333,7 @@ class StudyRun:
         examples, steps = self.data.examples, self.protocol.finetune_steps
         width = self.settings.model.hidden_size
         if self.finetuning is not None:
-            runner = PlanRunner(self.finetuning, examples, self._plan_folder, steps, self.seed, width)
+            runner = PlanRunner(self.finetuning, examples, self.finetuned_folder, steps, self.seed, width)
             return runner.score(self.model_folder, task)
         [out] = self.task_model_folders(task)
         return finetuned_score(self.model_folder, examples, out, task, steps, self.seed, width)

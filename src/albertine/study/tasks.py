@@ -1,7 +1,7 @@
 """The tasks on which studies fine-tune, and how."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -93,6 +93,11 @@ class FinetuningPlan:
         if values["rates"] == [1.0]:
             del values["rates"]
         return json_checksum(values)[:8]
+
+    @property
+    def models_hash(self) -> str:
+        """Hash of what its models depend on: an ensemble and a single model can be of the same ones."""
+        return replace(self, ensemble=False).hash
 
     def trainings(self, tasks: Sequence[str]) -> int:
         """Return how many times a pre-trained model is fine-tuned for the scores of some tasks."""
