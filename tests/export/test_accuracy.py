@@ -1,14 +1,18 @@
-"""Tests of the rows that calibrate an export in int8."""
+"""Tests of the rows that calibrate an export in int8, and of the points that it may lose."""
 
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 from tests.task_fixtures import save_untrained_model, write_csv
 
-from albertine.export.accuracy import CALIBRATION_ROWS, sample_different, sample_rows
+from albertine.errors import WorkError
+from albertine.export.accuracy import CALIBRATION_ROWS, Accuracy, Int8Scores, sample_different, sample_rows
 from albertine.export.embedding_accuracy import create_embedding_judge
+from albertine.export.judged_int8 import SEARCH_ABOVE_LOSS
 from albertine.export.judges import create_judge
+from albertine.export.result import MAX_LOSS, check_loss
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
 from albertine.interop.load import load_checkpoint, load_encoder
@@ -18,6 +22,19 @@ from albertine.tasks.card import TaskCard
 from albertine.text.tokenizer import load_tokenizer
 
 SHORT, LONG = "ka", "ka lo bra mi ka lo bra mi"
+
+
+@pytest.mark.parametrize(("limit", "lost"), [(MAX_LOSS, 2), (SEARCH_ABOVE_LOSS, 1)])
+def test_a_loss_of_exactly_a_limit_is_not_more(limit: float, lost: int) -> None:
+    def scores(right: int, lost: int) -> Int8Scores:
+        before, after = (Accuracy(n / 200, str(n), 200, "examples") for n in (right, right - lost))
+        return Int8Scores(before, after)
+
+    for right in range(lost + 1, 201):
+        assert scores(right, lost).loss <= limit < scores(right, lost + 1).loss
+    check_loss(scores(168, 2), "out", force=False)
+    with pytest.raises(WorkError, match=r"loses 1\.5 points"):
+        check_loss(scores(168, 3), "out", force=False)
 
 
 def test_a_sample_is_drawn_from_all_rows() -> None:

@@ -397,7 +397,7 @@ def test_no_range_begins_at_the_end_of_an_object(bucket: str, monkeypatch: pytes
 
     write_object(f"{bucket}/x", b"0123456789")
     write_object(f"{bucket}/empty", b"")
-    filesystem, _ = objects.find_file_system(f"{bucket}/x")
+    filesystem, _ = file_systems.find_file_system(f"{bucket}/x")
     monkeypatch.setattr(objects, "find_file_system", lambda url: (Store(), url.partition("://")[2]))
     for name, expected in (("x", b"0123456789"), ("empty", b"")):
         with open_object(f"{bucket}/{name}", 8) as stream:

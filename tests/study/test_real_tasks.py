@@ -267,7 +267,7 @@ def test_scores_and_models_depend_on_the_examples_of_the_start(text: Path, tmp_p
     def folders() -> dict[str, list[Path]]:
         (planned,) = claim_runs([claim], tmp_path / "out", settings)
         return {
-            arm: [run._plan_folder, Path(run._task_part("qqp").name)]
+            arm: [run.finetuned_folder, Path(run._task_part("qqp").name)]
             for arm, (run,) in planned.by_arm().items()
         }
 

@@ -246,11 +246,11 @@ def test_progress_counts_the_steps_of_fine_tuning(studied: Path) -> None:
     assert planned_steps(run, measures) == 3 + 2 * (2 * 2 + 2)
     assert steps_done(run, measures) == 3
     for name in ("start-mnli-1.0-0", "sst-2-2.0-1", "rte-1.0-0"):  # the claim does not have the last one
-        folder = run._plan_folder / name
+        folder = run.finetuned_folder / name
         folder.mkdir(parents=True)
         (folder / METRICS_FILE).write_text('{"step": 1}\n{"step": 2}\n')
     assert steps_done(run, measures) == 3 + 2 * 2
-    shutil.rmtree(run._plan_folder)
+    shutil.rmtree(run.finetuned_folder)
 
 
 @pytest.mark.slow

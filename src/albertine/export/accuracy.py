@@ -55,8 +55,8 @@ class Int8Scores:
 
     @property
     def loss(self) -> float:
-        """Lost points."""
-        return 100 * (self.before.score - self.after.score)
+        """Lost points; rounded, so that the errors of floating point do not pass a limit."""
+        return round(100 * (self.before.score - self.after.score), 9)
 
     @property
     def text(self) -> str:

@@ -77,6 +77,8 @@ def quantize_judged(
             export = _copy_export(folder, files, settings, Path(original))
             ordered = export.sorted_by_sensitivity(lambda: _error(outputs_of(folder, measured), expected))
             scores = _keep_sensitive_in_float(export, ordered, judge, scores)
+        if not scores.float_activations:
+            progress.print_message(f"{name}: floating point did not raise the score; all stay in int8")
     check_loss(scores, name, force=force)
     return scores
 
