@@ -151,7 +151,8 @@ def test_muon_orthogonalizes_and_keeps_one_moment() -> None:
 
 
 def test_more_devices_take_less_time_and_send_more() -> None:
-    one, eight, many = (plan("bert-base", f"{count} x H100") for count in (1, 8, 64))
+    train = {"batch_tokens": 2**22, "micro_batch_tokens": 2**16}  # so large that nothing waits for Python
+    one, eight, many = (plan("bert-base", f"{count} x H100", train=train) for count in (1, 8, 64))
     assert one.step.communication == 0
     assert one.step.passes == pytest.approx(8 * eight.step.passes)
     assert 0 < eight.step.communication_share < many.step.communication_share < 1
@@ -283,7 +284,12 @@ def test_the_settings_of_a_run_are_planned_without_its_corpus() -> None:
         ),
         ("albert-base", "8xh1000", {}, r"unknown device \(did you mean H100\?\)"),
         ("albert-base", "4096 x H100", {}, "raise it to at least 2097152"),
-        ("albert-base", "64 x A100", {"finetune": "rte"}, "64 devices for the 32 sequences of a step; raise"),
+        (
+            "albert-base",
+            "64 x A100",
+            {"finetune": "rte"},
+            "64 devices for the 32 sequences of a step; use fewer",
+        ),
         ("albert-base", "L4", {"train": {"micro_batch_tokens": 10**6}}, "does not fit into the memory"),
         ("albert-base", "H100", {"objective": {"max_length": 1024}}, "takes at most 512"),
         ("albert-base", "H100", {"curriculum": {"depth": "6, 13 from 0.5"}}, "the model has only 12 layers"),
@@ -327,6 +333,50 @@ def test_short_and_few_examples_take_less_time() -> None:
     few = plan("albert-base", "A100", finetune="mnli", example_tokens=64, examples=1000)
     assert short.workload.tokens == full.workload.tokens / 8
     assert few.seconds < short.seconds < full.seconds / 6
+
+
+def test_fine_tuning_with_exits_runs_the_head_after_each_layer() -> None:
+    published, with_exits = (
+        plan("albert-base", "A100", finetune="mnli", train={"exits": exits}).workload.flops_per_token
+        for exits in (False, True)
+    )
+    head = 2 * 768**2 + 2 * 768 * 3  # pooler and classifier, for one token of 512
+    assert with_exits - published == pytest.approx(3 * 11 * head / 512)
+
+
+# Waiting for Python: docs/records/first-gpu.md.
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "milliseconds"),
+    [
+        ("albert-base", 18_496, 39.3),
+        ("albertine-base", 18_496, 45.1),
+        ("albertine-base", 65_536, 116.9),
+        ("albertine-tiny", 32_000, 22.2),
+        ("albertine-tiny", 128_000, 34.3),
+    ],
+)
+def test_passes_on_an_h100_take_as_long_as_measured(model: str, tokens: int, milliseconds: float) -> None:
+    train = {"steps": 100, "batch_tokens": tokens, "micro_batch_tokens": tokens}
+    depth = str(MODEL_PRESETS[model].layers)
+    result = plan(model, "H100", train=train, objective={"max_length": 128}, curriculum={"depth": depth})
+    assert 1000 * result.step.passes == pytest.approx(milliseconds, rel=0.15)
+
+
+def test_the_run_on_an_h100_takes_as_long_as_measured() -> None:
+    train = {"steps": 2_054, "batch_tokens": 65_536, "micro_batch_tokens": 65_536}
+    result = plan("albertine-base", "H100", train=train, objective={"max_length": 128})
+    assert result.training_seconds == pytest.approx(133, rel=0.15)
+
+
+def test_more_micro_batches_and_recomputation_start_more_operations() -> None:
+    def passes(**train: Any) -> float:
+        values = {"batch_tokens": 8_192, "micro_batch_tokens": 8_192, **train}
+        return plan("albert-base", "H100", train=values).step.passes
+
+    assert passes(micro_batch_tokens=4_096) == pytest.approx(2 * passes(), rel=0.05)
+    assert passes(recompute=True) == pytest.approx(4 / 3 * passes(), rel=0.05)
 
 
 # The paper.

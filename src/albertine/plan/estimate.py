@@ -4,8 +4,10 @@
     activations           bytes that are read and written / bandwidth of the memory
     optimizer             the same two for its update
     all-reduce            2 (n - 1) / n of the gradients / rate of the links: a ring over n devices
+    drawing               a time per token, in which the device waits for the next batch
 
-These add up: training waits for the whole gradient before it sends it (`train/gradients.py`).
+These add up: training waits for the whole gradient before it sends it (`train/gradients.py`). The passes take
+at least as long as Python needs to start their operations.
 """
 
 import math
@@ -14,7 +16,13 @@ from dataclasses import dataclass
 from albertine.model.cost import BYTES_PER_VALUE
 from albertine.plan.hardware import Hardware
 from albertine.plan.memory import MemoryModel
-from albertine.plan.workload import Workload
+from albertine.plan.workload import Stage, Workload
+
+# Measured on one H100 and a core of an Intel Xeon: docs/records/first-gpu.md. Other cores differ.
+_LAUNCH_SECONDS_PER_LAYER = 0.0031  # to start the operations of a layer, forward and backward
+_LAUNCH_SECONDS_PER_TOKEN = 0.126e-6  # to lay out the sequences
+_DRAWING_SECONDS_PER_TOKEN = 0.6e-6
+_RECOMPUTED = 4 / 3  # passes with recomputation, relative to those without
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,7 @@ class StepTime:
         passes: forward and backward passes of all micro-batches.
         update: clipping of the gradients and the update of the optimizer.
         communication: all-reduce of the gradients.
-        drawing: drawing of the samples, where training waits for it and it was measured.
+        drawing: drawing of the samples, as far as training waits for it.
     """
 
     passes: float
@@ -74,15 +82,22 @@ def estimate_step(
     assert device is not None
     tokens, parameters = math.ceil(workload.step_tokens / hardware.count), memory.parameters
     rate = device.flops[memory.precision] * efficiency
-    products = tokens * workload.flops_per_token / rate
-    activations = tokens * memory.traffic_bytes_per_token() * _mean_depth(workload) / device.bandwidth
+    traffic = memory.traffic_bytes_per_token() / workload.model.layers  # of a layer
+
+    def passes(stage: Stage) -> float:
+        layers = stage.depths[-1]
+        computing = tokens * (stage.flops / rate + traffic * layers / device.bandwidth)
+        if not device.waits_for_python:
+            return computing
+        factor = _RECOMPUTED if workload.train.recompute else 1
+        launching = micro_batches * layers * factor * _LAUNCH_SECONDS_PER_LAYER
+        return max(computing, launching + tokens * _LAUNCH_SECONDS_PER_TOKEN)
+
     # With sharded weights each device updates its part; Muon orthogonalizes whole matrices on all of them.
     shards = hardware.count if workload.train.shard else 1
     update = parameters.update_bytes / shards / device.bandwidth + parameters.update_flops / rate
     sent = sent_bytes(workload, memory, hardware.count, micro_batches)
-    return StepTime(products + activations, update, sent / hardware.link_rate)
-
-
-def _mean_depth(workload: Workload) -> float:
-    """Return the mean number of layers over the run, as a fraction of those of the model."""
-    return sum(stage.share * stage.depths[-1] for stage in workload.stages) / workload.model.layers
+    mean_passes = sum(stage.share * passes(stage) for stage in workload.stages)
+    waits = device.waits_for_python and workload.is_pretraining
+    drawing = tokens * _DRAWING_SECONDS_PER_TOKEN if waits else 0.0
+    return StepTime(mean_passes, update, sent / hardware.link_rate, drawing)

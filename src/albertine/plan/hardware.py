@@ -28,6 +28,7 @@ class Device:
         network: bytes per second from one node to the others, in one direction.
         efficiency: fraction of the peak rate that matrix products reach; None if it was not measured.
         keeps_attention_scores: whether its usual software stores attention scores for the backward pass.
+        waits_for_python: whether Python starts each operation, and prepares batches while the device waits.
         source: where the numbers are from.
     """
 
@@ -40,6 +41,7 @@ class Device:
     network: float
     efficiency: float | None
     keeps_attention_scores: bool
+    waits_for_python: bool
     source: str
 
 
@@ -84,6 +86,7 @@ def known_devices() -> dict[str, Device]:
             network=row["network"] * 1e9,
             efficiency=row.get("efficiency"),
             keeps_attention_scores=row.get("keeps_attention_scores", False),
+            waits_for_python=row.get("waits_for_python", True),
             source=row["source"],
         )
         for name, row in rows.items()

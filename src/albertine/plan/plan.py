@@ -21,6 +21,7 @@ from albertine.progress import format_bytes
 from albertine.train.micro_batch import fitting_micro_batch_tokens, training_micro_batch_tokens
 
 _ASSUMED_EFFICIENCY = 0.5  # of the matrix products of a device that was not measured
+_PYTHON_NOTE = "; waiting for Python, which starts each operation, as measured beside an H100"
 
 
 def forward_share(workload: Workload) -> float:
@@ -150,8 +151,8 @@ def _plan_run(settings: PlanSettings) -> TrainingPlan:
         efficiency, basis = _efficiency(hardware.device, settings.efficiency)
         step = estimate_step(workload, hardware, memory, micro_batches, efficiency)
         note = (
-            f"{efficiency:.0%} of the peak rate, {basis}; {hardware.device.source}; small operations and "
-            "waiting for Python are not counted, so short steps take longer"
+            f"{efficiency:.0%} of the peak rate, {basis}; {hardware.device.source}"
+            f"{_PYTHON_NOTE if hardware.device.waits_for_python else ''}"
         )
     if settings.train.minutes is not None:
         workload = _with_minutes(settings, step, 60 * settings.train.minutes)
@@ -241,7 +242,7 @@ def _micro_batches(workload: Workload, hardware: Hardware, fitting: int, default
     if device_tokens < unit and not workload.is_pretraining:
         raise InputError(
             f"{hardware.name}: {hardware.count:,} devices for the {workload.step_tokens // unit:,} sequences "
-            "of a step; raise --train.batch-size, or use fewer devices"
+            "of a step; use fewer devices"
         )
     if device_tokens < unit:
         raise InputError(

@@ -245,7 +245,9 @@ def _finetuning_workload(settings: PlanSettings, task_name: str) -> Workload:
     batch_size = defaults.scaled_batch_size(examples)
     steps = defaults.scaled_steps(examples, batch_size)
     sequences = untrained(model, head).head.sequences_per_prediction
-    flops = (1 + _BACKWARD) * prediction_flops(model, head, length, model.layers) / length
+    exit_depth = model.layers if settings.train.exits else None
+    prediction = prediction_flops(model, head, length, model.layers, exit_depth=exit_depth)
+    flops = (1 + _BACKWARD) * prediction / length
     if settings.train.recompute:
         flops += flops / (1 + _BACKWARD)
     optimizer = settings.train.optimizer
