@@ -10,9 +10,8 @@ from tests.task_fixtures import save_untrained_model, write_csv
 from albertine.errors import WorkError
 from albertine.export.accuracy import CALIBRATION_ROWS, Accuracy, Int8Scores, sample_different, sample_rows
 from albertine.export.embedding_accuracy import create_embedding_judge
-from albertine.export.judged_int8 import SEARCH_ABOVE_LOSS
 from albertine.export.judges import create_judge
-from albertine.export.result import MAX_LOSS, check_loss
+from albertine.export.result import MAX_LOSS, SEARCH_ABOVE_LOSS, check_loss
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
 from albertine.interop.load import load_checkpoint, load_encoder

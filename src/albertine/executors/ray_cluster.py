@@ -65,6 +65,14 @@ class _OwnGroups:
             os.setpgid(0, 0)
 
 
+def _start_advice(address: str | None) -> str:
+    """Return what to do if a cluster cannot be joined, or one for this machine cannot be started."""
+    if address is None:
+        return "if this machine is busy, run the same command again later"
+    advice = "a cluster with tokens needs RAY_AUTH_MODE=token"
+    return f"{advice}; if the cluster has ended, run ray stop" if address == "auto" else advice
+
+
 class RayCluster:
     """Runs jobs on a Ray cluster; see `Executor`. The first call of `run` joins or starts the cluster."""
 
@@ -137,10 +145,7 @@ class RayCluster:
                 with _OwnGroups() if address is None else nullcontext():
                     ray.init(address or "local", **options)
             except Exception as error:  # Ray raises many types, if a process is too slow plain exceptions
-                advice = "if this machine is busy, run the same command again later"
-                if address is not None:
-                    advice = "a cluster with tokens needs RAY_AUTH_MODE=token"
-                raise WorkError(f"--cluster ray: {str(error).rstrip('. ')}; {advice}") from None
+                raise WorkError(f"--cluster ray: {str(error).rstrip('. ')}; {_start_advice(address)}") from None
             finally:
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGTERM, handler)
