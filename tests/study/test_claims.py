@@ -29,6 +29,7 @@ arm = "SOP"
 than = "NSP"
 margin = 5
 """
+MEASURE = 'measure = "sop_accuracy"'
 
 
 def test_scales_of_the_command_are_those_of_the_file() -> None:
@@ -51,7 +52,8 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
             plan_studies([claim], tmp_path / "out", settings)
         return
     (plan,) = plan_studies([claim], tmp_path / "out", settings)
-    assert plan.runs >= len(claim.arms) * (claim.seeds or (2 if scale == "smoke" else 5))
+    different_arms = len({str(settings) for settings in claim.arms.values()})
+    assert plan.runs >= different_arms * plan.seeds
     assert plan.detectable or claim.recurrence
 
 
@@ -63,6 +65,15 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         (CLAIM + "[scales.smoke.deviations]\nsop_acuracy = 1\n", "sop_acuracy: unknown"),
         (CLAIM + "[scales.smoke.deviations]\nsop_accuracy = -1\n", "deviations.sop_accuracy = -1"),
         (CLAIM + "[pretrain]\ntrain.minutes = 1\n", "train.minutes"),
+        (CLAIM.replace('"nsp"', '"sop"'), "c: arms NSP and SOP: the same settings at this scale"),
+        (
+            CLAIM.replace('measure = "sop_accuracy"', 'measure = "mean_steps"'),
+            "model.depth_rule must be halting",
+        ),
+        (
+            CLAIM.replace(MEASURE, 'measure = "iterated_angle"') + '[pretrain]\nmodel.share = "none"\n',
+            "c: arm SOP: for the measure iterated_angle, all layers must share their weights",
+        ),
     ],
 )
 def test_what_a_scale_cannot_use_is_refused(text: str, message: str) -> None:
@@ -70,6 +81,17 @@ def test_what_a_scale_cannot_use_is_refused(text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         check_arms(claim, find_protocol(claim, "smoke"))
     assert message in str(error.value)
+
+
+def test_a_scale_that_tests_less_has_a_sentence_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
+    settings = StudySettings(scale="evening", text=str(tmp_path / "text.txt"))
+    (plan,) = plan_studies([find_claim("table-5")], tmp_path / "out", settings)
+    assert "tasks" in find_claim("table-5").claim
+    assert "tasks" not in plan.claim.claim
+    assert "table-5: the scale evening has no tasks, so no average" in capsys.readouterr().err
 
 
 def test_claims_of_tables_come_first_and_by_number() -> None:
@@ -154,6 +176,8 @@ def test_another_scale_leaves_the_version_of_a_claim_the_same() -> None:
         ),
         ('than = "NSP"', 'than = "SOP"', "c.toml: expectations: SOP: compared with itself; name another arm"),
         ("", "[scales]\nsmoke = 5", "c.toml: scales.smoke: expected a table"),
+        ("", "[scales]\nsmoke.claim = 5", "c.toml: scales.smoke.claim: expected a sentence"),
+        ("[arms]", "seeds = 0\n[arms]", "c.toml: seeds = 0: must be 1 to 100"),
         (
             "",
             '[published]\ncolumns = ["a"]\nrows.SOP = [1, 2]',
@@ -314,7 +338,7 @@ def test_a_plan_counts_shared_pretraining_once(tmp_path: Path) -> None:
     (plan,) = plan_studies(claims, tmp_path / "out", settings)
     (planned,) = claim_runs(claims, tmp_path / "out", settings)
     runs = planned.by_arm()["ensemble"]
-    assert plan.runs == 4
+    assert plan.runs == 2
     assert plan.flops == pytest.approx(sum(run.flops for run in runs))
     # Five models per task and pre-training, of which one arm scores the median, and one the ensemble.
     assert plan.finetuning_steps == 2 * 5 * 2 * runs[0].protocol.finetune_steps

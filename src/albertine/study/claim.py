@@ -18,7 +18,8 @@ A claim is a TOML file:
     margin = 2
 
 The settings of an arm are those of `albertine pretrain`. `[pretrain]` has settings of all arms, and
-`[scales.NAME]` may replace `seeds`, parts of the protocol, `pretrain` and settings of `arms` at one scale.
+`[scales.NAME]` may replace `claim`, `seeds`, parts of the protocol, `pretrain` and settings of `arms` at one
+scale.
 """
 
 import re
@@ -39,6 +40,7 @@ from albertine.study.tasks import STUDY_TASKS, FinetuningPlan
 
 Relation = Literal["better", "equal", "not worse"]
 _MAX_BYTES, _MAX_ARMS, _MAX_FINETUNING_RUNS = 1 << 20, 100, 100
+MAX_SEEDS = 100
 _ARM_NAME = re.compile(r"[\w .+=/()%,-]{1,40}")
 
 
@@ -111,7 +113,8 @@ class Claim:
         equal_time: the arm whose time all arms train for; None if each arm has its own number of steps.
         note: what a reader should know, such as how the arms stand for larger ones.
         pretrain: settings of all arms.
-        scales: changes to the protocol by scale; `pretrain` and `arms` inside them are merged.
+        scales: changes to the protocol by scale; `pretrain` and `arms` inside them are merged. A `claim` in
+            them is the sentence for a scale that tests less.
         published: the published table.
         name: name of the file without its suffix.
         file: path of the user's file; None for a claim of the package.
@@ -196,6 +199,10 @@ def _check(claim: Claim) -> None:
     for name, changes in claim.scales.items():
         if not isinstance(changes, dict):
             raise InputError(f"scales.{name}: expected a table, such as {{ seeds = 10 }}")
+        if not isinstance(changes.get("claim", ""), str):
+            raise InputError(f"scales.{name}.claim: expected a sentence")
+    if claim.seeds is not None and not 1 <= claim.seeds <= MAX_SEEDS:
+        raise InputError(f"seeds = {claim.seeds}: must be 1 to {MAX_SEEDS}")
     for measure in (*claim.columns, *(one.measure for one in claim.expectations)):
         find_measure(measure)
     for expectation in claim.expectations:
@@ -277,10 +284,11 @@ def claim_version(claim: Claim, scale: str) -> str:
 
 
 def claim_at(claim: Claim, scale: str, *, has_tasks: bool) -> Claim:
-    """Return a claim with the expectations and columns that it has at a scale."""
+    """Return a claim with the sentence, expectations and columns that it has at a scale."""
     expectations = [one for one in claim.expectations if not one.only_scales or scale in one.only_scales]
     columns = [name for name in claim.columns if has_tasks or find_measure(name).source != "tasks"]
-    return replace(claim, expectations=tuple(expectations), columns=tuple(columns))
+    sentence = claim.scales.get(scale, {}).get("claim", claim.claim)
+    return replace(claim, claim=sentence, expectations=tuple(expectations), columns=tuple(columns))
 
 
 def merged(*tables: Mapping[str, Any]) -> dict[str, Any]:

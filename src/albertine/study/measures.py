@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albertine.errors import InputError, did_you_mean
+from albertine.settings import ModelSettings
 
 Source = Literal["size", "training", "probe", "layers", "tasks"]
 
@@ -74,3 +75,12 @@ def find_measure(name: str) -> Measure:
             f"{name}: unknown measure{did_you_mean(name, MEASURES)}; known: {', '.join(MEASURES)}"
         )
     return MEASURES[name]
+
+
+def why_impossible(name: str, model: ModelSettings) -> str | None:
+    """Return what a model must be for a measure that it cannot have; None if it can."""
+    if name == "mean_steps" and model.depth_rule != "halting":
+        return "model.depth_rule must be halting"
+    if name == "iterated_angle" and not (model.shares_all_layers and model.inner_groups == 1):
+        return "all layers must share their weights, in groups of one layer"
+    return None

@@ -97,8 +97,8 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     seeds = report.protocol.seeds
     return StudyPlan(
         claim,
-        runs=len(all_runs),
-        finished=len(all_runs) - len(remaining),
+        runs=len({run.folder for run in all_runs}),
+        finished=len({run.folder for run in all_runs} - {run.folder for run in remaining}),
         flops=flops,
         seconds=flops / rate if remaining else 0.0,
         finetuning_steps=sum(remaining_finetuning_steps(run, measures) for run in to_finetune.values()),

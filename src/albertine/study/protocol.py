@@ -1,7 +1,7 @@
 """The protocol of a claim at a scale: text, training settings of the arms, evaluation and seeds."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,15 +12,15 @@ from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import model_from_checkpoint
-from albertine.settings import SettingsSource, build_settings
-from albertine.study.claim import Claim, claim_at, merged
-from albertine.study.measures import find_measure
+from albertine.settings import SettingsSource, build_settings, settings_to_toml
+from albertine.study.claim import MAX_SEEDS, Claim, claim_at, merged
+from albertine.study.measures import find_measure, why_impossible
 from albertine.study.recurrence import check_recurrence
 from albertine.study.tasks import STUDY_TASKS
 from albertine.tasks.task_sources import TASKS_WITH_SOURCES
 
 _BOUNDS = {
-    "seeds": (1, 100),
+    "seeds": (1, MAX_SEEDS),
     "vocab_size": (50, 1_000_000),
     "probe_tokens": (64, 1_000_000_000),
     "stories": (0, 10_000_000),
@@ -91,7 +91,8 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
     of_expectations = (name for one in claim.expectations for name in one.only_scales)
     for name in (scale, *claim.scales, *claim.only_scales, *of_expectations):
         if name not in scales:
-            raise InputError(f"{name}: unknown scale{did_you_mean(name, scales)}; known: {', '.join(scales)}")
+            known = f"known: {', '.join(scales)}"
+            raise InputError(f"{claim.label}: {name}: unknown scale{did_you_mean(name, scales)}; {known}")
     if claim.only_scales and scale not in claim.only_scales:
         raise InputError(
             f"{claim.label}: its arms and tasks are meant for the scale {' or '.join(claim.only_scales)}; "
@@ -100,7 +101,7 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
     of_claim: dict[str, Any] = {"pretrain": claim.pretrain}
     if claim.seeds is not None and scale != "smoke":
         of_claim["seeds"] = claim.seeds
-    changes = claim.scales.get(scale, {})
+    changes = {key: value for key, value in claim.scales.get(scale, {}).items() if key != "claim"}
     if fixed := {"text", "purpose"} & changes.keys():
         raise InputError(f"{claim.label}: scales.{scale}.{min(fixed)}: a claim cannot change it; remove it")
     try:
@@ -211,6 +212,31 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
     if claim.recurrence is not None:
         with _naming(claim.label):
             check_recurrence(list(checked.values()))
+    _check_that_arms_differ(claim, checked)
+    _check_measures(claim, checked)
+
+
+def _check_that_arms_differ(claim: Claim, arms: Mapping[str, PretrainSettings]) -> None:
+    """Raise `InputError` if two arms would be the same runs."""
+    seen: dict[str, str] = {}
+    for arm, settings in arms.items():
+        plan = claim.finetuning.get(arm)
+        identity = repr((settings_to_toml(settings), claim.starts.get(arm), plan))
+        other = seen.setdefault(identity, arm)
+        if other != arm:
+            raise InputError(
+                f"{claim.label}: arms {other} and {arm}: the same settings at this scale; change one, or "
+                "remove it"
+            )
+
+
+def _check_measures(claim: Claim, arms: Mapping[str, PretrainSettings]) -> None:
+    """Raise `InputError` if an arm cannot have a measure that is expected of it."""
+    for expectation in claim.expectations:
+        measure = expectation.measure
+        for arm in (expectation.arm, expectation.than):
+            if isinstance(arm, str) and (problem := why_impossible(measure, arms[arm].model)):
+                raise InputError(f"{claim.label}: arm {arm}: for the measure {measure}, {problem}")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from albertine.pretrain.curriculum import GROW, growing_depth
 from albertine.pretrain.probe import probe
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.report.held_out_examples import held_out_mean_steps, held_out_transitions
+from albertine.study.measures import why_impossible
 from albertine.train.metrics_log import read_metrics
 
 _BYTES_PER_PARAMETER = 4
@@ -89,7 +90,7 @@ def layer_measures(folder: Path, corpus_folder: Path) -> PartResult:
     """
     model, corpus = load(folder).eval(), open_corpus(corpus_folder)
     depth = model.settings.applied_layers
-    can_extend_depth = model.settings.shares_all_layers and model.settings.inner_groups == 1
+    can_extend_depth = why_impossible("iterated_angle", model.settings) is None
     transitions = held_out_transitions(
         model, corpus, seed=0, depth=_EXTENDED_DEPTH_FACTOR * depth if can_extend_depth else None
     )

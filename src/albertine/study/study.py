@@ -152,15 +152,22 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
         protocol = find_protocol(claim, settings.scale)
         if settings.seeds is not None:
             protocol = replace(protocol, seeds=settings.seeds)
-        check_arms(claim, protocol)
+        at_scale = claim_at(claim, settings.scale, has_tasks=bool(protocol.tasks))
+        check_arms(at_scale, protocol)
+        _say_what_is_left_out(claim, at_scale, settings.scale)
         data = find_data(out.resolve(), protocol, settings, tasks_to_finetune(claim, protocol))
         if settings.text is not None and data.text is None:
             progress.print_message(f"{claim.name}: its tasks are about the little world; --text is not used")
         if settings.data is not None and data.copies is None:
             progress.print_message(f"{claim.name}: has no real tasks at this scale; --data is not used")
-        at_scale = claim_at(claim, settings.scale, has_tasks=bool(protocol.tasks))
         planned.append(ClaimRuns(at_scale, settings, protocol, data, claim_version(claim, settings.scale)))
     return planned
+
+
+def _say_what_is_left_out(claim: Claim, at_scale: Claim, scale: str) -> None:
+    """Print which measures of a claim have no column at a scale, for want of tasks."""
+    if names := [name for name in claim.columns if name not in at_scale.columns]:
+        progress.print_message(f"{claim.name}: the scale {scale} has no tasks, so no {', '.join(names)}")
 
 
 def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
