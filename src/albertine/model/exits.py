@@ -152,21 +152,22 @@ def take_steps(steps: Steps, head: Head, depth: int, rule: ExitRule) -> ExitOutp
     result: Any = None
     for step in range(1, depth + 1):
         output = steps.advance()
-        if result is None:
+        if len(predictions) == len(depths):  # none has left
             result = output
         else:
             _update_output(result, output, head, predictions, tokens)
         if step == depth:
             break
         is_final = final.after_step(output)
-        depths[predictions[is_final]] = step
         kept = (~is_final).nonzero().squeeze(1)
+        if 0 < len(kept) == len(predictions):
+            continue
+        depths[predictions[is_final]] = step
         if not len(kept):
             break
-        if len(kept) < len(predictions):
-            final.keep(kept)
-            sequences = (kept[:, None] * width + torch.arange(width)).reshape(-1)
-            predictions, tokens = predictions[kept], tokens[steps.keep(sequences).cpu()]
+        final.keep(kept)
+        sequences = (kept[:, None] * width + torch.arange(width)).reshape(-1)
+        predictions, tokens = predictions[kept], tokens[steps.keep(sequences).cpu()]
     return ExitOutput(result, depths)
 
 
