@@ -42,6 +42,7 @@ def prepare_engine(model: Model, options: EngineOptions, *, can_exit: bool = Fal
 
 def _fastest_engine(model: Model, options: EngineOptions, *, can_exit: bool) -> Engine:
     """Return the fastest of the engines that can run a model here, and print what was measured."""
+    progress.print_message("engine auto: converting the model for each library, and measuring it")
     engines = list(_candidates(model, options, can_exit))
     if len(engines) == 1:
         progress.print_message(f"engine {engines[0].name} is the only one that runs this model here")

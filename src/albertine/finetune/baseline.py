@@ -76,7 +76,12 @@ def baseline_advice(
 
 
 def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettings) -> Iterator[str]:
-    """Yield what would improve a model, from the facts of its run."""
+    """Yield what would improve a model, from the facts of its run; what is easiest to change comes first."""
+    usual_steps = task_defaults(data.task.name).scaled_steps(data.num_samples, best.batch_size)
+    if best.steps < usual_steps:
+        yield f"take more steps ({best.steps:,}; {usual_steps:,} are usual)"
+    elif best.best_step == best.steps:
+        yield f"take more than {best.steps:,} steps (--train.steps; the last evaluation was the best)"
     has_pairs = any(isinstance(one, TextExample) and len(one.texts) > 1 for one in data.train_examples)
     if has_pairs and not data.model_settings.mark_matches:
         yield "mark the tokens that both texts have (--mark-matches)"
@@ -89,11 +94,6 @@ def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettin
     parameters = count_parameters(data.model_settings).encoder
     if parameters < _FEW_PARAMETERS:
         yield f"use a larger one (it has {parameters:,} parameters)"
-    usual_steps = task_defaults(data.task.name).scaled_steps(data.num_samples, best.batch_size)
-    if best.steps < usual_steps:
-        yield f"take more steps ({best.steps:,}; {usual_steps:,} are usual)"
-    elif best.best_step == best.steps:
-        yield f"take more than {best.steps:,} steps (--train.steps; the last evaluation was the best)"
     if len(data.train) < _FEW_EXAMPLES:
         yield f"label more examples (there are {len(data.train):,})"
 
