@@ -4,9 +4,9 @@
 
 Nodes are network namespaces on this machine (`tools/nodes.py`), so this needs Linux, root and iproute2. All
 nodes share the run folder. `torchrun --nnodes 1:3` runs on each, and the rendezvous is outside of them.
-After each fault, the run must write a later checkpoint. A node that was killed starts again with the next
-fault, and joins when it is ready. At the end the losses must be those of an undisturbed run with one
-process. With --shard, the processes hold shards of weights and optimizer state.
+After each fault, the run must write a later checkpoint. With the next fault, a node that was killed starts
+again, and one that was frozen goes on; it joins when it is ready. At the end the losses must be those of an
+undisturbed run with one process. With --shard, the processes hold shards of weights and optimizer state.
 """
 
 import argparse
@@ -93,6 +93,7 @@ class ElasticRun:
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
         self._agents: dict[int, Popen[bytes]] = {}
+        self._frozen: dict[int, list[int]] = {}  # processes of each frozen node
 
     def start(self) -> None:
         """Start the rendezvous and all nodes."""
@@ -116,8 +117,20 @@ class ElasticRun:
         self._nodes.kill(node)
         self._agents.pop(node).wait()
 
+    def freeze_node(self, node: int) -> None:
+        """Stop all processes of a node, as if its machine was suspended; connections stay open."""
+        self._frozen[node] = self._nodes.processes(node)
+        for pid in self._frozen[node]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
     def restart_lost_nodes(self) -> None:
-        """Connect and start the nodes that were killed."""
+        """Let frozen nodes go on; connect and start the nodes that were killed."""
+        for pids in self._frozen.values():
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        self._frozen.clear()
         for node in range(self._nodes.count):
             if node not in self._agents:
                 self._nodes.plug_in(node)
@@ -125,8 +138,8 @@ class ElasticRun:
 
     @property
     def nodes_left(self) -> list[int]:
-        """The nodes on which `torchrun` runs."""
-        return sorted(self._agents)
+        """The nodes on which `torchrun` runs and is not frozen."""
+        return sorted(self._agents.keys() - self._frozen.keys())
 
     def workers(self) -> Workers:
         """Return node and process id of each rank that runs."""
@@ -183,11 +196,17 @@ def _kill_node(run: ElasticRun, workers: Workers, rng: random.Random, *, has_mai
     run.kill_node(workers[rank][0])
 
 
+def _freeze_node(run: ElasticRun, workers: Workers, rng: random.Random) -> None:
+    node, _ = workers[rng.choice(sorted(workers))]
+    run.freeze_node(node)
+
+
 FAULTS: Mapping[str, Callable[[ElasticRun, Workers, random.Random], None]] = {
     "kill a worker": lambda _, workers, rng: _signal_worker(workers, rng, signal.SIGKILL),
     "kill a node": lambda run, workers, rng: _kill_node(run, workers, rng, has_main_rank=False),
     "kill the node of rank 0": lambda run, workers, rng: _kill_node(run, workers, rng, has_main_rank=True),
     "freeze a worker": lambda _, workers, rng: _signal_worker(workers, rng, signal.SIGSTOP),
+    "freeze a node": _freeze_node,
 }
 
 

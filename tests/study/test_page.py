@@ -1,10 +1,14 @@
 """Tests of the page of a claim that need no runs."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from albertine.study.arm_report import ArmReport
+from albertine.study.catalog import find_claim
 from albertine.study.page import _key_figures
+from albertine.study.report import ClaimReport
 
 
 def arm(*folders: str) -> Any:
@@ -29,3 +33,15 @@ def test_a_run_that_arms_share_is_counted_once() -> None:
         figures = dict(_key_figures(report))
         assert figures["FLOPs of pre-training"] == flops
         assert figures["pre-training, summed over the runs"] == duration
+
+
+def test_arms_that_predict_worse_than_a_guess_are_named() -> None:
+    arms = tuple(
+        ArmReport(name, (), {"mask_loss": losses}, {})
+        for name, losses in (("good", [5.9, 5.9]), ("bad", [5.0, None, 7.1]), ("failed", [None]))
+    )
+    protocol: Any = SimpleNamespace(vocab_size=400)  # a guess among all has a loss of 5.99
+    report = ClaimReport(find_claim("optimizers"), "smoke", protocol, arms, ())
+    assert report.divergence_note.startswith("Diverged: bad. The [MASK] loss is above 5.99")
+    assert not replace(report, arms=arms[:1]).divergence_note
+    assert not replace(report, arms=(ArmReport("no loss", (), {}, {}),)).divergence_note

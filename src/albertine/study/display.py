@@ -117,6 +117,8 @@ def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
         for arm in report.arms:
             table.add_row(escape(arm.name), *map(arm.cell, columns))
         console.print(table)
+        if note := report.divergence_note:
+            console.print(escape(note), highlight=False)
         for verdict in report.verdicts:
             text, mean, interval, outcome, reason = map(escape, verdict_row(verdict))
             if report.protocol.seeds >= MIN_SEEDS_FOR_VERDICT:  # with fewer, an interval says little

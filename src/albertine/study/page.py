@@ -105,11 +105,11 @@ def _result_blocks(report: ClaimReport) -> list[str]:
         (f"{arm.name}, seed {seed}", reason) for arm in report.arms for seed, reason in arm.failures.items()
     ]
     failure_table = html_table(("failed run", "reason"), failures, wrap_last_column=True) if failures else ""
-    note = html_paragraphs(report.claim.note) if report.claim.note else ""
+    notes = [html_paragraphs(text) for text in (report.divergence_note, report.claim.note) if text]
     return [
         html_paragraphs("Means over the seeds, with half their 95% interval."),
         side_by_side(tables),
-        note,
+        *notes,
         _measures_table(_COSTS_TITLE, report.arms, costs),
         failure_table,
     ]

@@ -1,5 +1,6 @@
 """The report of a claim at a scale: the numbers of all arms, and the verdicts."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -55,6 +56,19 @@ class ClaimReport:
         needed = [verdict.seeds_needed for verdict in self.verdicts if verdict.outcome == "undecided"]
         numbers = [number for number in needed if number is not None]
         return max(numbers) if numbers and len(numbers) == len(needed) else None
+
+    @property
+    def divergence_note(self) -> str:
+        """A sentence on arms that predict worse than a guess among all tokens; empty if there are none."""
+        limit = math.log(self.protocol.vocab_size)
+        means = {arm.name: arm.mean("mask_loss") for arm in self.arms if "mask_loss" in arm.values}
+        names = [name for name, mean in means.items() if mean is not None and mean > limit]
+        if not names:
+            return ""
+        return (
+            f"Diverged: {', '.join(names)}. The [MASK] loss is above {limit:.2f}, that of a guess among all "
+            "tokens, so the numbers say nothing about the model; lower train.lr."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the report under stable keys."""
