@@ -43,6 +43,7 @@ __all__ = ["FAULTS", "find_problems", "run_faults", "unusable_reason"]
 _STEPS_PER_FAULT = 60
 _SAVE_EVERY = 5
 _HANG_SECONDS = 400.0  # without a new checkpoint
+_FROZEN_SECONDS = 60.0
 _MAX_LOSS_DIFFERENCE = 0.02
 _OPTIONS = (
     "--device cpu --model.embedding-size 16 --model.hidden-size 32 --model.layers 2 --model.heads 2 "
@@ -124,13 +125,17 @@ class ElasticRun:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
 
-    def restart_lost_nodes(self) -> None:
-        """Let frozen nodes go on; connect and start the nodes that were killed."""
+    def thaw_nodes(self) -> None:
+        """Let the frozen nodes go on."""
         for pids in self._frozen.values():
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
         self._frozen.clear()
+
+    def restart_lost_nodes(self) -> None:
+        """Let frozen nodes go on; connect and start the nodes that were killed."""
+        self.thaw_nodes()
         for node in range(self._nodes.count):
             if node not in self._agents:
                 self._nodes.plug_in(node)
@@ -197,8 +202,14 @@ def _kill_node(run: ElasticRun, workers: Workers, rng: random.Random, *, has_mai
 
 
 def _freeze_node(run: ElasticRun, workers: Workers, rng: random.Random) -> None:
-    node, _ = workers[rng.choice(sorted(workers))]
-    run.freeze_node(node)
+    run.freeze_node(workers[rng.choice([rank for rank in sorted(workers) if rank])][0])
+
+
+def _freeze_main_node(run: ElasticRun, workers: Workers, _: random.Random) -> None:
+    """Freeze the node of rank 0, which keeps the lock of the run folder, so that the others have to wait."""
+    run.freeze_node(workers[0][0])
+    time.sleep(_FROZEN_SECONDS)
+    run.thaw_nodes()
 
 
 FAULTS: Mapping[str, Callable[[ElasticRun, Workers, random.Random], None]] = {
@@ -207,6 +218,7 @@ FAULTS: Mapping[str, Callable[[ElasticRun, Workers, random.Random], None]] = {
     "kill the node of rank 0": lambda run, workers, rng: _kill_node(run, workers, rng, has_main_rank=True),
     "freeze a worker": lambda _, workers, rng: _signal_worker(workers, rng, signal.SIGSTOP),
     "freeze a node": _freeze_node,
+    "freeze the node of rank 0 for a while": _freeze_main_node,
 }
 
 
