@@ -30,6 +30,7 @@ than = "NSP"
 margin = 5
 """
 MEASURE = 'measure = "sop_accuracy"'
+HALTING = 'model.depth_rule = "halting"'
 
 
 def test_scales_of_the_command_are_those_of_the_file() -> None:
@@ -53,7 +54,7 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         return
     (plan,) = plan_studies([claim], tmp_path / "out", settings)
     different_arms = len({str(settings) for settings in claim.arms.values()})
-    assert plan.runs >= different_arms * plan.seeds
+    assert plan.runs >= different_arms * (claim.seeds or (2 if scale == "smoke" else 5))
     assert plan.detectable or claim.recurrence
 
 
@@ -81,6 +82,24 @@ def test_what_a_scale_cannot_use_is_refused(text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         check_arms(claim, find_protocol(claim, "smoke"))
     assert message in str(error.value)
+
+
+def test_an_arm_that_starts_from_another_has_its_model() -> None:
+    halting = CLAIM.replace(MEASURE, 'measure = "mean_steps"').replace('objective.pair = "nsp"', HALTING)
+    halting = halting.replace('{ objective.pair = "sop" }', "{ train.steps = 4 }\n[starts]\nSOP = 'NSP'")
+    claim = parse_claim(halting, "c", "c.toml")
+    check_arms(claim, find_protocol(claim, "smoke"))
+    claim = parse_claim(halting.replace(HALTING, "train.steps = 5"), "c", "c.toml")
+    with pytest.raises(InputError, match=r"arm SOP: for the measure mean_steps, model\.depth_rule must be"):
+        check_arms(claim, find_protocol(claim, "smoke"))
+
+
+@pytest.mark.parametrize("plans", ["NSP = {}", "NSP = { rates = [1] }\nSOP = { rates = [1.0] }"])
+def test_plans_that_do_the_same_do_not_make_arms_different(plans: str) -> None:
+    text = CLAIM.replace('"nsp"', '"sop"') + f'[finetuning]\n{plans}\n[scales.smoke]\ntasks = ["mnli"]\n'
+    claim = parse_claim(text, "c", "c.toml")
+    with pytest.raises(InputError, match="arms NSP and SOP: the same settings"):
+        check_arms(claim, find_protocol(claim, "smoke"))
 
 
 def test_a_scale_that_tests_less_has_a_sentence_of_its_own(

@@ -562,10 +562,15 @@ def test_an_ensemble_and_a_single_model_share_the_fine_tuned_models(
     monkeypatch.setattr(study_tasks, "finetune", counting_finetune)
     monkeypatch.setattr(studies, "execute", run_here)
     assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1")) == 0, capsys.readouterr().err
-    assert sorted(steps_before) == [0, 0, 2, 2]  # trained for one arm, found by the other
+    assert steps_before == [0, 0, 2, 2]  # trained for one arm, found by the other
     runs = tmp_path / "studies" / "runs"
     assert len(list(runs.glob("*/results/sst-2-*.json"))) == 2
     assert not list(runs.glob("*/tasks/*"))  # the scores are enough
+    (tasks,) = runs.glob("*/tasks")
+    for plan in (FinetuningPlan(runs=2), FinetuningPlan(runs=2, ensemble=True)):
+        (tasks / f"{plan.hash}-2-16-8").mkdir()  # of an interrupted study
+    assert run_command(app, _words(tmp_path, "--quiet", "--seeds", "1")) == 0
+    assert not list(tasks.iterdir())
 
 
 @pytest.mark.slow

@@ -80,10 +80,14 @@ def run_agreement_test(corpus: Corpus, folder: Path, runs: Sequence[Path], seed:
     sentences = held_out_sentences(corpus, seed, _MAX_SENTENCES)
     language = detect_language(joined_passages(iter(sentences), NUM_PASSAGES))
     if language.significant != ["en"]:
-        return AgreementTest({}, f"minimal pairs are made from English; this text: {language.summary}")
+        return AgreementTest(
+            {}, f"no grammar test: minimal pairs are made from English; this text: {language.summary}"
+        )
     pairs = _measurable_kinds(agreement_pairs(sentences, _MAX_PAIRS))
     if not pairs:
-        return AgreementTest({}, f"fewer than {_MIN_PAIRS} minimal pairs in the held-out text")
+        return AgreementTest(
+            {}, f"no grammar test: fewer than {_MIN_PAIRS} minimal pairs in the held-out text"
+        )
     shutil.rmtree(folder, ignore_errors=True)
     with atomic_folder(folder) as partial_folder:
         rows = (
@@ -133,7 +137,7 @@ def _one_of_each_kind_first(pairs: Sequence[AgreementPair]) -> list[AgreementPai
 def print_agreement(test: AgreementTest) -> None:
     """Print the accuracy of each model, or why there is none."""
     if test.reason:
-        progress.print_message(f"no grammar test: {test.reason}")
+        progress.print_message(test.reason)
     for name, result in test.models.items():
         overall = result.overall
         progress.print_message(

@@ -17,7 +17,7 @@ def agreement_section(test: AgreementTest, names: Mapping[str, str]) -> Section:
         names: names of the models for display; the first one is shown in detail.
     """
     if not test.models:
-        return Section("Grammar", [html_paragraphs(f"No grammar test: {test.reason}.")])
+        return Section("Grammar", [html_paragraphs(f"{test.reason[:1].upper()}{test.reason[1:]}.")])
     first = next(iter(names))
     detailed = test.models[first]
     intervals = [_interval(f"{names[name]}, overall", test.models[name].overall) for name in names]

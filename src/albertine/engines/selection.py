@@ -42,7 +42,6 @@ def prepare_engine(model: Model, options: EngineOptions, *, can_exit: bool = Fal
 
 def _fastest_engine(model: Model, options: EngineOptions, *, can_exit: bool) -> Engine:
     """Return the fastest of the engines that can run a model here, and print what was measured."""
-    progress.print_message("engine auto: converting the model for each library, and measuring it")
     engines = list(_candidates(model, options, can_exit))
     if len(engines) == 1:
         progress.print_message(f"engine {engines[0].name} is the only one that runs this model here")
@@ -68,6 +67,7 @@ def _candidates(model: Model, options: EngineOptions, can_exit: bool) -> Iterato
             check_libraries(to, "fp32")
         except InputError:
             continue
+        progress.print_message(f"engine auto: converting the model for {name}")
         try:
             engine = convert_model(model.eval(), name, "cpu", options.precision, in_steps=can_exit)
         except AlbertineError as error:

@@ -145,9 +145,8 @@ class RayCluster:
                 with _OwnGroups() if address is None else nullcontext():
                     ray.init(address or "local", **options)
             except Exception as error:  # Ray raises many types, if a process is too slow plain exceptions
-                raise WorkError(
-                    f"--cluster ray: {str(error).rstrip('. ')}; {_start_advice(address)}"
-                ) from None
+                problem = str(error).rstrip(". ") or type(error).__name__
+                raise WorkError(f"--cluster ray: {problem}; {_start_advice(address)}") from None
             finally:
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGTERM, handler)

@@ -21,7 +21,7 @@ from albertine.progress import format_bytes
 from albertine.train.micro_batch import fitting_micro_batch_tokens, training_micro_batch_tokens
 
 _ASSUMED_EFFICIENCY = 0.5  # of the matrix products of a device that was not measured
-_PYTHON_NOTE = "; waiting for Python, which starts each operation, as measured beside an H100"
+_PYTHON_NOTE = "; the time of waiting for Python is that beside an H100"
 
 
 def forward_share(workload: Workload) -> float:

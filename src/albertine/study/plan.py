@@ -13,7 +13,7 @@ from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
 from albertine.study.protocol import Protocol
 from albertine.study.report import ClaimReport, claim_measures
-from albertine.study.run_progress import remaining_finetuning_steps
+from albertine.study.run_progress import remaining_steps_together
 from albertine.study.study_run import StudyRun
 from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT, Verdict
 from albertine.train.parallel_runs import worker_count
@@ -80,7 +80,6 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
     remaining = [run for run in all_runs if not run.is_finished(measures)]
     # Arms that differ in their fine-tuning share a pre-training run.
     to_train = {run.folder: run for run in remaining if not run.is_training_done}
-    to_finetune = {run.finetuned_folder: run for run in remaining}
     flops = sum(run.flops for run in to_train.values())
     rates = [rate for arm in report.arms for rate in _rates(arm.values)]
     is_parallel = are_parallel(max(run.settings.model.hidden_size for run in all_runs))
@@ -101,7 +100,7 @@ def make_plan(claim: Claim, runs: Mapping[str, Sequence[StudyRun]], report: Clai
         finished=len({run.folder for run in all_runs} - {run.folder for run in remaining}),
         flops=flops,
         seconds=flops / rate if remaining else 0.0,
-        finetuning_steps=sum(remaining_finetuning_steps(run, measures) for run in to_finetune.values()),
+        finetuning_steps=remaining_steps_together(remaining, measures),
         is_measured=bool(rates),
         seeds=seeds,
         detectable=[_detectable(one, report.protocol) for one in report.verdicts],

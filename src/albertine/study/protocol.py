@@ -12,11 +12,11 @@ from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import model_from_checkpoint
-from albertine.settings import SettingsSource, build_settings, settings_to_toml
+from albertine.settings import ModelSettings, SettingsSource, build_settings, settings_to_toml
 from albertine.study.claim import MAX_SEEDS, Claim, claim_at, merged
 from albertine.study.measures import find_measure, why_impossible
 from albertine.study.recurrence import check_recurrence
-from albertine.study.tasks import STUDY_TASKS
+from albertine.study.tasks import STUDY_TASKS, FinetuningPlan
 from albertine.tasks.task_sources import TASKS_WITH_SOURCES
 
 _BOUNDS = {
@@ -206,21 +206,29 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
     for arm, plan in claim.finetuning.items():
         with _naming(claim.label):
             plan.check(protocol.tasks, f"finetuning.{arm}")
-    for arm, start in claim.starts.items():
-        with _naming(f"{claim.label}, arm {arm}, which starts from {start}"):
-            model_from_checkpoint(checked[start].model, checked[arm].model, checked[arm].explicit_keys)
+    models = {arm: _arm_model(claim, checked, arm) for arm in claim.arms}
     if claim.recurrence is not None:
         with _naming(claim.label):
             check_recurrence(list(checked.values()))
-    _check_that_arms_differ(claim, checked)
-    _check_measures(claim, checked)
+    _check_that_arms_differ(claim, protocol, checked)
+    _check_measures(claim, models)
 
 
-def _check_that_arms_differ(claim: Claim, arms: Mapping[str, PretrainSettings]) -> None:
-    """Raise `InputError` if two arms would be the same runs."""
+def _arm_model(claim: Claim, arms: Mapping[str, PretrainSettings], arm: str) -> ModelSettings:
+    """Return the model of an arm, which may be that of the arm it starts from; raise `InputError` if not."""
+    start = claim.starts.get(arm)
+    if start is None:
+        return arms[arm].model
+    before = _arm_model(claim, arms, start)
+    with _naming(f"{claim.label}, arm {arm}, which starts from {start}"):
+        return model_from_checkpoint(before, arms[arm].model, arms[arm].explicit_keys)
+
+
+def _check_that_arms_differ(claim: Claim, protocol: Protocol, arms: Mapping[str, PretrainSettings]) -> None:
+    """Raise `InputError` if two arms would be the same runs with the same scores."""
     seen: dict[str, str] = {}
     for arm, settings in arms.items():
-        plan = claim.finetuning.get(arm)
+        plan = claim.finetuning.get(arm, FinetuningPlan()).hash if protocol.tasks else None
         identity = repr((settings_to_toml(settings), claim.starts.get(arm), plan))
         other = seen.setdefault(identity, arm)
         if other != arm:
@@ -230,12 +238,12 @@ def _check_that_arms_differ(claim: Claim, arms: Mapping[str, PretrainSettings]) 
             )
 
 
-def _check_measures(claim: Claim, arms: Mapping[str, PretrainSettings]) -> None:
+def _check_measures(claim: Claim, models: Mapping[str, ModelSettings]) -> None:
     """Raise `InputError` if an arm cannot have a measure that is expected of it."""
     for expectation in claim.expectations:
         measure = expectation.measure
         for arm in (expectation.arm, expectation.than):
-            if isinstance(arm, str) and (problem := why_impossible(measure, arms[arm].model)):
+            if isinstance(arm, str) and (problem := why_impossible(measure, models[arm])):
                 raise InputError(f"{claim.label}: arm {arm}: for the measure {measure}, {problem}")
 
 

@@ -1,6 +1,6 @@
 """How many steps of a study run are planned, and how many are done."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from albertine.study.study_run import StudyRun
 from albertine.train.parallel_runs import last_step
@@ -33,3 +33,27 @@ def _finetuning_steps_done(run: StudyRun, task: str) -> int:
     if run.is_scored(task):  # all of them; its models are removed
         return run.protocol.finetune_steps * (1 if plan is None else len(plan.rates) * plan.runs)
     return sum(map(last_step, run.task_model_folders(task)))
+
+
+def planned_steps_together(runs: Sequence[StudyRun], measures: Collection[str]) -> int:
+    """Return the planned steps of runs that share a pre-training, and maybe fine-tuned models."""
+    training = runs[0].settings.train.steps
+    return training + sum(planned_steps(run, measures) - training for run in _of_own_models(runs, measures))
+
+
+def steps_done_together(runs: Sequence[StudyRun], measures: Collection[str]) -> int:
+    """Return how many of these steps are done."""
+    different = _of_own_models(runs, measures)
+    training = min(runs[0].settings.train.steps, last_step(runs[0].model_folder))
+    return sum(steps_done(run, measures) for run in different) - (len(different) - 1) * training
+
+
+def _of_own_models(runs: Sequence[StudyRun], measures: Collection[str]) -> list[StudyRun]:
+    """Return one run for each set of fine-tuned models, the one that has to train the most."""
+    most_done_first = sorted(runs, key=lambda run: steps_done(run, measures), reverse=True)
+    return list({run.finetuned_folder: run for run in most_done_first}.values())
+
+
+def remaining_steps_together(runs: Sequence[StudyRun], measures: Collection[str]) -> int:
+    """Return how many steps of fine-tuning are not done of any runs, some of which share their models."""
+    return sum(remaining_finetuning_steps(run, measures) for run in _of_own_models(runs, measures))

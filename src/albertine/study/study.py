@@ -11,8 +11,7 @@ OUT may be a URL; see `mirrored_studies`.
 import contextlib
 import json
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +33,7 @@ from albertine.study.plan import StudyPlan, make_plan
 from albertine.study.protocol import Protocol, arm_values, check_arms, find_protocol, tasks_to_finetune
 from albertine.study.repeated_samples import check_epochs
 from albertine.study.report import ClaimReport, claim_measures, make_report
-from albertine.study.run_progress import planned_steps, steps_done
+from albertine.study.run_progress import planned_steps_together, steps_done_together
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
 from albertine.study.summary import CLAIMS_FOLDER, read_summaries, summary_page
@@ -183,20 +182,28 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
     while remaining := [run for run in every if not run.is_finished(measures)]:
         # Arms that start from others have to wait for them.
         ready = [run for run in remaining if run.start is None or run.start.is_training_done]
-        by_folder = {run.model_folder: run for run in ready}
-        counts = Counter(run.finetuned_folder for run in remaining)
-        jobs = {
-            folder: partial(run.compute, measures, keep_finetuned=counts[run.finetuned_folder] > 1)
-            for folder, run in by_folder.items()
-        }
-        steps = sum(planned_steps(run, measures) for run in by_folder.values())
+        by_folder: dict[Path, list[StudyRun]] = {}
+        for run in ready:
+            by_folder.setdefault(run.model_folder, []).append(run)
+        jobs = {folder: partial(_compute, together, measures) for folder, together in by_folder.items()}
+        steps = sum(planned_steps_together(together, measures) for together in by_folder.values())
         widest = max(run.settings.model.hidden_size for run in ready)
 
-        def steps_of(folder: Path, runs: Mapping[Path, StudyRun] = by_folder) -> int:
-            return steps_done(runs[folder], measures)
+        def steps_of(folder: Path, runs: Mapping[Path, Sequence[StudyRun]] = by_folder) -> int:
+            return steps_done_together(runs[folder], measures)
 
         execute(f"{one.claim.name}, {counted(len(jobs), 'run')}", jobs, steps, widest, executor, steps_of)
+    for run in every:  # an interrupted study has left some of a run that is finished now
+        run.remove_finetuned_models()
     return one.report(runs)
+
+
+def _compute(runs: Sequence[StudyRun], measures: Collection[str]) -> None:
+    """Compute runs that share a pre-training one after another, because some also share fine-tuned models."""
+    for run in runs:
+        run.compute(measures)
+    for run in runs:
+        run.remove_finetuned_models()
 
 
 def _write(report: ClaimReport, one: ClaimRuns, out: Path, command: str) -> None:

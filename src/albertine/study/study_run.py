@@ -239,12 +239,10 @@ class StudyRun:
             return True
         return self.is_training_done and all(part.result(self._results) for part in self._parts(measures))
 
-    def compute(self, measures: Collection[str], *, keep_finetuned: bool = False) -> None:
+    def compute(self, measures: Collection[str]) -> None:
         """Train and evaluate what is not stored yet. A training or fine-tuning that fails is a result.
 
-        Args:
-            measures: the measures.
-            keep_finetuned: whether the models of its fine-tuning plan stay, for another arm.
+        The models of a fine-tuning plan stay, for other arms; see `remove_finetuned_models`.
         """
         if self.is_finished(measures):
             return
@@ -263,9 +261,14 @@ class StudyRun:
                 break
         # They are large, and the finished model and the scores are kept.
         shutil.rmtree(self.model_folder / CHECKPOINTS_FOLDER, ignore_errors=True)
-        if self.finetuning is not None and not keep_finetuned:
-            # Also the folders of other steps or examples, if it was interrupted.
-            for folder in self._tasks_folder.glob(f"{self.finetuning.models_hash}*"):
+
+    def remove_finetuned_models(self) -> None:
+        """Remove the models of its fine-tuning plan, once all arms that share them are scored."""
+        if self.finetuning is None:
+            return
+        # Also those of other steps or examples, if it was interrupted; earlier versions named them by `hash`.
+        for name in (self.finetuning.models_hash, self.finetuning.hash):
+            for folder in self._tasks_folder.glob(f"{name}*"):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def stored_measures(self, measures: Collection[str]) -> dict[str, float]:
