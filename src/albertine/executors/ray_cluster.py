@@ -144,7 +144,7 @@ class RayCluster:
             try:
                 with _OwnGroups() if address is None else nullcontext():
                     ray.init(address or "local", **options)
-            except Exception as error:  # Ray raises many types, if a process is too slow plain exceptions
+            except Exception as error:  # of many types; plain ones if a process of Ray starts too slowly
                 problem = str(error).rstrip(". ") or type(error).__name__
                 raise WorkError(f"--cluster ray: {problem}; {_start_advice(address)}") from None
             finally:

@@ -21,7 +21,7 @@ from albertine.plan.workload import Stage, Workload
 # Measured on one H100 and a core of an Intel Xeon: docs/records/first-gpu.md. Other cores differ.
 _LAUNCH_SECONDS_PER_LAYER = 0.0031  # to start the operations of a layer, forward and backward
 _LAUNCH_SECONDS_PER_TOKEN = 0.126e-6  # to lay out the sequences
-_DRAWING_SECONDS_PER_TOKEN = 0.6e-6
+_DRAWING_SECONDS_PER_TOKEN = 0.6e-6  # to draw a batch and to start embedding, heads and update
 _RECOMPUTED = 4 / 3  # passes with recomputation, relative to those without
 
 

@@ -40,7 +40,7 @@ def show_written_world(
             count = f"{sum(task.examples_by_file.values()):,}"
             table.add_row(task.name, count, task.metric, f"{100 * task.guessing_score:.1f}", bag_of_words)
         console.print(table)
-    console.print(f"Details: {out / 'README.md'}")
+    console.print(f"Details: {display_path(out / 'README.md')}")
 
 
 def show_story(number: int, settings: StorySettings, *, as_json: bool) -> None:
