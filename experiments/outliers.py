@@ -4,7 +4,7 @@
 
 In every layer, one value of both normalizations is multiplied by the factor, and the weights that read it are
 divided by it. In int8, the other values of these activations then have few levels. The model must have
-pre-norm: otherwise the normalized states are also added to the next ones.
+pre-norm, because otherwise the normalized states are also added to the next ones.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from albertine.model.model import Model
 from albertine.tasks.checkpoint_card import read_card
 from albertine.text.tokenizer import load_tokenizer
 
-_VALUE = 7  # the index of the value; another one gives other scores
+_INDEX = 7  # of the value; the scores depend on it
 
 
 @torch.no_grad()
@@ -26,14 +26,16 @@ def add_outliers(model: Model, factor: float) -> None:
     """Multiply one normalized value by a factor in all layers, and divide the weights that read it."""
     if not model.settings.norm_first:
         raise ValueError("the model must have pre-norm (--model.norm-first)")
+    if model.settings.has_step_differences:
+        raise ValueError("the model must have no differences by step (step_rank, step_vectors)")
     weights = dict(model.named_parameters())
     for name in weights:
         block, _, rest = name.rpartition(".norm.weight")
         if not rest and block.startswith(("encoder.attention.", "encoder.ffn.")):
             reader = "qkv" if block.startswith("encoder.attention.") else "up"
-            weights[f"{block}.norm.weight"][_VALUE] *= factor
-            weights[f"{block}.norm.bias"][_VALUE] *= factor
-            weights[f"{block}.{reader}.weight"][:, _VALUE] /= factor
+            weights[f"{block}.norm.weight"][_INDEX] *= factor
+            weights[f"{block}.norm.bias"][_INDEX] *= factor
+            weights[f"{block}.{reader}.weight"][:, _INDEX] /= factor
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,12 @@ from torch.nn import functional
 
 from albertine.corpus.corpus import Corpus
 from albertine.model.model import INITIALIZER_RANGE, Model, truncated_normal
-from albertine.pretrain.local_start import apply_local_start
+from albertine.pretrain.local_start import HEAD_OFFSETS, apply_local_start
 from albertine.pretrain.position_extrapolation import Sinusoids
 from albertine.settings import HeadSettings
 from experiments.network import VariantModel
 from experiments.variation import Variation
 
-_OFFSETS = (-1, 1, -2, 2, -3, 3, -4, 4)  # of the heads, cyclically, as in the local start
 _LINEAR_BIAS = 2.0  # with this bias GELU is nearly linear, and the norm behind it removes the constant
 _MASKED_NEIGHBOURS = 0.15
 _BATCH_SIZE, _LR = 2048, 0.004
@@ -84,7 +83,7 @@ def _set_rotary_start(model: VariantModel, margin: float = 3.0) -> None:
     frequencies = 10_000.0 ** (-torch.arange(pairs) / pairs)
     scale = math.sqrt(margin * math.sqrt(size) / float((1 - frequencies.cos()).sum()))
     query, key = (torch.zeros(v.heads, 2, pairs) for _ in range(2))
-    for head, offset in zip(range(v.heads), cycle(_OFFSETS)):
+    for head, offset in zip(range(v.heads), cycle(HEAD_OFFSETS)):
         query[head] = scale * torch.stack([(offset * frequencies).cos(), (offset * frequencies).sin()])
         key[head, 0] = scale
     encoder.qkv.bias.data[: v.hidden_size] = query.flatten()
@@ -147,10 +146,11 @@ def apply_context_start(model: VariantModel, corpus: Corpus) -> None:
     optimizer = torch.optim.Adam(neighbours.groups(), betas=(0.9, 0.99))
     peaks = [group["lr"] for group in optimizer.param_groups]
     generator = torch.Generator().manual_seed(v.seed)
+    reach = max(map(abs, neighbours.offsets))
     while (fraction := (time.process_time() - started) / v.context_seconds) < 1:
         for group, peak in zip(optimizer.param_groups, peaks, strict=True):
             group["lr"] = peak * min(1.0, (1 - fraction) / 0.7)
-        indices = torch.randint(4, len(ids) - 4, (_BATCH_SIZE,), generator=generator)
+        indices = torch.randint(reach, len(ids) - reach, (_BATCH_SIZE,), generator=generator)
         logits = neighbours(ids, indices, generator)
         functional.cross_entropy(logits, ids[indices]).backward()
         optimizer.step()
@@ -166,7 +166,7 @@ class _Neighbours(nn.Module):
         v, encoder = model.encoder.variation, model.encoder
         self.model, self.position_size = [model], _position_size(model)
         head_size, rest = v.hidden_size // v.heads, v.embedding_size - self.position_size
-        self.offsets = [_OFFSETS[head % len(_OFFSETS)] for head in range(v.heads)]
+        self.offsets = list(islice(cycle(HEAD_OFFSETS), v.heads))
         self.tokens = nn.Parameter(encoder.tokens.weight.detach().clone())
         self.values = nn.Parameter(torch.stack([_orthogonal(head_size, rest) for _ in self.offsets]))
         self.outputs = nn.Parameter(

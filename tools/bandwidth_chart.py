@@ -66,6 +66,7 @@ class _LogAxis:
         ticks = [factor * 10.0**exponent for exponent in range(low, high + 1) for factor in (1, 3)]
         first = max(index for index, tick in enumerate(ticks) if tick <= min(values) * (1 + 1e-9))
         last = min(index for index, tick in enumerate(ticks) if tick >= max(values) * (1 - 1e-9))
+        last = max(last, first + 1)  # a single value may be a tick, and an axis needs two
         self.ticks = ticks[first : last + 1]
 
     def share(self, value: float) -> float:

@@ -197,6 +197,7 @@ class Nodes:
             if name.startswith(f"{_PREFIX}-{os.getpid()}-"):
                 _remove_namespace(name)
         for process in self._processes:
+            process.kill()  # it may not have entered its namespace yet
             process.wait()
 
 

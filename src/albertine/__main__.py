@@ -31,9 +31,8 @@ def main() -> int:
     atexit.register(_ignore_signals)  # the first one is called last
     try:
         signal.signal(signal.SIGTERM, interrupt_handler)
-        if (
-            signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        ):  # unless ignored, as in a background job
+        # A background job ignores SIGINT, and this stays so.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, interrupt_handler)
         if sys.stdout is None:
             sys.stdout = ClosedOutput()

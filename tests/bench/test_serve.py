@@ -105,7 +105,7 @@ def test_a_server_that_does_not_start_is_an_error(
 
 def test_quantiles() -> None:
     values = [float(number) for number in range(1, 101)]
-    assert [serve._quantile(values, fraction) for fraction in (0.0, 0.5, 0.99)] == [1.0, 51.0, 100.0]
+    assert [serve._quantile(values, fraction) for fraction in (0.0, 0.5, 0.99)] == [1.0, 50.0, 99.0]
     assert serve._quantile([7.0], 0.99) == 7.0
 
 

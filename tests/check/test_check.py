@@ -86,6 +86,7 @@ def test_clean_pages_have_no_problems(language: str) -> None:
         ("Die schöne Tür".encode().decode("cp1252"), ("Ã¶", "ö")),
         ("it’s".encode().decode("cp1252"), ("â€™", "’")),
         ("25 °C".encode().decode("latin-1"), ("Â°", "°")),
+        ("it’s – 5 €".encode().decode("latin-1"), ("â\x80\x99", "’")),
         ("Привет".encode().decode("latin-1"), None),
         ("Το πλοίο".encode().decode("cp1252", "ignore"), None),
     ],
@@ -229,6 +230,10 @@ def test_labels_and_empty_texts(tmp_path: Path) -> None:
     assert kinds(write(tmp_path / "a.jsonl", floats))["conflicting-labels"] == ("error", 40)
     few[3] |= {"label": "none"}
     assert kinds(write(tmp_path / "a.jsonl", few)) == {"not-numbers": ("error", 1)}
+    dev_file = write(tmp_path / "dev.jsonl", [{**row, "label": "high"} for row in reviews(500, 60)])
+    assert kinds(write(tmp_path / "a.jsonl", numbers), dev=dev_file)["not-numbers"] == ("error", 1)
+    unlabelled = [{"text": row["text"]} for row in train]
+    assert kinds(write(tmp_path / "a.jsonl", unlabelled), dev=dev_file)["labels-only-in-dev"] == ("error", 1)
 
 
 @pytest.mark.parametrize("separator", [";", ","])

@@ -15,10 +15,11 @@ from albertine.errors import InputError
 from albertine.finetune.run import FinetuneResult
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.pretrain.settings import PretrainSettings
-from albertine.report.compared_runs import RunComparison, compare_runs
+from albertine.report.compared_runs import compare_runs
 from albertine.report.comparison_page import comparison_page, score_table
 from albertine.report.comparison_table import show_comparison
 from albertine.report.curves import PlottedRun, pretraining_charts
+from albertine.report.run_comparison import RunComparison
 from albertine.settings import Settings, settings_to_toml
 from albertine.train.settings import PretrainTrainSettings
 
@@ -214,6 +215,20 @@ def test_the_first_seed_of_a_sweep_selects_the_held_out_examples(tmp_path: Path)
     for folder in (sweep, other):
         set_paths(folder, data="rows.csv")
     assert compare_runs([sweep, other]).warnings == []
+
+
+def test_runs_of_one_call_share_their_held_out_examples(tmp_path: Path) -> None:
+    calls = {
+        name: write_finetuning(tmp_path / name, dict.fromkeys(seeds, 0.5))
+        for name, seeds in {"a": (0, 1), "b": (1, 2)}.items()
+    }
+    for folder in calls.values():
+        set_paths(folder, data="rows.csv")
+    (tmp_path / "results.json").write_text("of another program")
+    other_samples = "the seed, which selects the held-out examples"
+    assert other_samples not in compare_runs([calls["a"] / "seed-0", calls["a"] / "seed-1"]).warnings[0]
+    assert other_samples in compare_runs([calls["a"] / "seed-1", calls["b"] / "seed-1"]).warnings[0]
+    assert other_samples in compare_runs([calls["a"], calls["b"]]).warnings[0]
 
 
 def test_another_device_measures_the_same(tmp_path: Path) -> None:

@@ -370,6 +370,9 @@ def test_a_folder_inside_another_has_its_files(bucket: str, folder: Path) -> Non
     write_object(f"{bucket}/outer/other/x.txt", b"not of the outer folder")
     write_object(f"{bucket}/{FOLDER_MANIFEST}", b"damaged")  # of a folder that is not asked for
     assert content(download_folder(f"{bucket}/outer/other")) == {"x.txt": b"not of the outer folder"}
+    write_object(f"{bucket}/outer/{FOLDER_MANIFEST}", b"{}")
+    with pytest.raises(InputError, match=f"outer/{FOLDER_MANIFEST}: .*; upload the folder again"):
+        download_folder(f"{bucket}/outer/other")
 
 
 def test_no_range_begins_at_the_end_of_an_object(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,6 +195,7 @@ def test_tag_entities_and_metrics() -> None:
     metrics = tagging_metrics(tags, [["B-A", "O", "O"], ["B-B", "B-A"]])
     assert metrics == pytest.approx({"f1": 2 / 5, "precision": 1 / 3, "recall": 1 / 2, "accuracy": 3 / 5})
     assert tagging_metrics([["N", "V"]], [["N", "N"]]) == {"accuracy": 0.5}  # no entities
+    assert tagging_metrics([["I-", "N"]], [["N", "I-"]]) == {"accuracy": 0}  # nor types of entities
     # The model has tags of entities, the evaluated rows have none.
     none, tag_set = [["O", "O"]], ("O", "B-A", "I-A")
     right = {"f1": 1, "precision": 1, "recall": 1, "accuracy": 1}

@@ -82,6 +82,7 @@ def test_positions_of_the_picture_are_logarithmic(monkeypatch: pytest.MonkeyPatc
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
     assert y1 - y0 == pytest.approx(y2 - y1, abs=0.2)
     assert re.search(r"A: 100.0 s at 100 M", root.attrib["aria-label"])
+    draw_step_times({"A": [(1e9, 1.0)]})  # a single point on ticks of both axes
 
 
 @pytest.mark.slow  # eight processes

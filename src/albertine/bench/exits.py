@@ -1,9 +1,9 @@
 """Benchmark of exits: what a fine-tuned model scores with less depth, and what that saves.
 
-For each seed, a checkpoint is fine-tuned with exits and without and, if its layers share their weights,
-with fewer layers, without exits. Only the model with exits has the settings of exits, such as own heads. All
-models are measured on dev, that one with every rule. Classifiers also run rules of patience and confidence
-in padded batches. Results are stored, and an interrupted benchmark resumes.
+For each seed, a checkpoint is fine-tuned with exits, without exits and, if its layers share their weights,
+without exits and with fewer layers. Only the model with exits has the settings of exits, such as own heads,
+and is measured with every rule; the others are measured at fixed depths. Classifiers also run rules of
+patience and confidence in padded batches. Results are stored, and an interrupted benchmark resumes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ from albertine.tasks.examples import Example
 from albertine.tasks.sequences import strip_from_samples
 from albertine.text.tokenizer import load_tokenizer
 
-NEVER = "nothing exits"
+_NEVER = "nothing exits"
 _SETTINGS_FILE, _LOCK_FILE = "bench.toml", "bench.lock"
 
 
@@ -68,10 +68,13 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
     if model.settings.layers < 2:
         raise InputError(f"{source}: has one layer, and no earlier step to exit at")
     settings = _with_defaults(source, settings)
-    _prepare_folder(out, settings)
+    if not is_unused(out, _LOCK_FILE) and not (out / _SETTINGS_FILE).exists():
+        raise InputError(f"{out}: exists and is not a benchmark; give another --out or remove it")
+    out.mkdir(parents=True, exist_ok=True)
     with file_lock(
         out / _LOCK_FILE, f"{out}: in use by another benchmark; wait for it, or give another --out"
     ):
+        _store_settings(out, settings)
         benchmark = _ExitBenchmark(source, model, out, settings, _open_results(source, model, out))
         seeds = [settings.train.seed + number for number in range(settings.seeds)]
         by_seed = [benchmark.results_of_seed(seed) for seed in seeds]
@@ -79,7 +82,7 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
 
 
 def _with_defaults(source: str, settings: ExitBenchSettings) -> ExitBenchSettings:
-    """Return the settings with all defaults filled in, so that a later version with others refuses them.
+    """Return the settings with all defaults, so that a version with other defaults refuses to resume.
 
     Raises `InputError` for what is missing, before there is a folder.
     """
@@ -93,14 +96,12 @@ def _with_defaults(source: str, settings: ExitBenchSettings) -> ExitBenchSetting
     )
 
 
-def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:
-    """Create the folder, or check that it is that of a benchmark with the same settings.
+def _store_settings(out: Path, settings: ExitBenchSettings) -> None:
+    """Write the settings, or check that a benchmark in the folder has the same ones.
 
     The number of seeds may differ: those that are stored are not run again.
     """
     file = out / _SETTINGS_FILE
-    if not file.exists() and not is_unused(out):
-        raise InputError(f"{out}: exists and is not a benchmark; give another --out or remove it")
     earlier = SettingsSource(settings.earlier_values)
     if file.exists():
         stored = build_settings(ExitBenchSettings, earlier, read_settings_file(file))
@@ -108,7 +109,6 @@ def _prepare_folder(out: Path, settings: ExitBenchSettings) -> None:
             raise InputError(
                 f"{out}: a benchmark with other settings ({file}); use the same, or another --out"
             )
-    out.mkdir(parents=True, exist_ok=True)
     with atomic_file(file) as new_file:
         new_file.write_text(settings_to_toml(settings), encoding="utf-8")
 
@@ -162,7 +162,7 @@ class _ExitBenchmark:
             rules = {name: rule for name, rule in rules.items() if not rule.can_exit}
         elif not model.task_type.predicts_numbers:
             # Patience K needs K + 1 predictions, one more than there are layers.
-            rules[NEVER] = ExitRule(patience=model.engine.model_settings.layers)
+            rules[_NEVER] = ExitRule(patience=model.engine.model_settings.layers)
         points = measure_points(model, examples, rules, self._settings.examples_at_a_time)
         padded = self._padded_seconds(model, examples, rules) if variant.trains_exits else {}
         return RunResult(model.card.task, len(examples), tuple(points), padded)

@@ -43,7 +43,7 @@ def random_batch(
     return strip.to(device), PretrainingTargets(targets, order_labels.to(device))
 
 
-def hidden_states(model: Model, strip: Strip, targets: PretrainingTargets) -> list[Tensor]:  # noqa: ARG001  # like `gradients`
+def hidden_states(model: Model, strip: Strip) -> list[Tensor]:
     """Return the hidden states."""
     with torch.inference_mode():
         return [model.encoder(strip)]

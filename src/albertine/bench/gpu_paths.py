@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
+from torch import Tensor
 
 from albertine.bench.gpu_checks import (
     checked_attention,
@@ -66,7 +67,7 @@ class GpuPath:
     def options(self) -> ComputeOptions:
         """How the model computes on this path."""
         dtype = torch.float32 if self.precision == "fp32" else torch.bfloat16
-        return ComputeOptions(dtype, self.recompute, self.compile, self.kernels)
+        return ComputeOptions(dtype, recompute=self.recompute, compile=self.compile, kernels=self.kernels)
 
 
 PATHS = (
@@ -163,16 +164,21 @@ def _check(job: PathJob) -> float:
         actual = optimizer_updates(settings, path.optimizer, job.device)
         expected = optimizer_updates(settings, path.optimizer, "cpu")
         return relative_error(actual, expected)
-    compute = hidden_states if path.work == "forward" else gradients
     model = random_model(settings)
     model.configure(ComputeOptions(kernels=False))
-    expected = compute(model, *random_batch(settings, job.check_lengths))
+    expected = _outputs(job, model, "cpu")
     model.configure(path.options)
     model.to(job.device)
     needs_kernel = path.kernels and job.device == "cuda" and _has_attention_kernel(settings)
     with checked_compilation() if path.compile else checked_attention(is_required=needs_kernel):
-        actual = compute(model, *random_batch(settings, job.check_lengths, job.device))
+        actual = _outputs(job, model, job.device)
     return relative_error(actual, expected)
+
+
+def _outputs(job: PathJob, model: Model, device: str) -> list[Tensor]:
+    """Return the hidden states or the gradients of a random batch."""
+    strip, targets = random_batch(job.model, job.check_lengths, device)
+    return hidden_states(model, strip) if job.path.work == "forward" else gradients(model, strip, targets)
 
 
 def _has_attention_kernel(settings: ModelSettings) -> bool:
@@ -207,7 +213,12 @@ def _prepare_run(job: PathJob, model: Model) -> Callable[[], object]:
             parameter.grad = torch.ones_like(parameter)
         optimizers = Optimizers(model, PretrainTrainSettings(optimizer=job.path.optimizer), torch.float32)
         return lambda: optimizers.step(1e-6)
-    batch = random_batch(job.model, job.lengths, job.device)
+    strip, targets = random_batch(job.model, job.lengths, job.device)
     if job.path.work == "forward":
-        return lambda: hidden_states(model, *batch)
-    return lambda: model(*batch).loss.backward()
+        return lambda: hidden_states(model, strip)
+
+    def train() -> None:
+        model.zero_grad()
+        model(strip, targets).loss.backward()
+
+    return train

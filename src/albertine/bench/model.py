@@ -289,7 +289,7 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
     import transformers
 
     model_class = transformers.AutoModelForPreTraining
-    options = {"attn_implementation": "sdpa", **peer_options(weights, settings.model)}
+    options = {"attn_implementation": "sdpa", "dtype": torch.float32, **peer_options(weights, settings.model)}
     model = model_class.from_pretrained(weights, **options).to(settings.device)
     compiled_model = torch.compile(model) if settings.compile else model
     inputs, labels, pair_labels = _random_padded_batch(case, settings.model, settings.device)

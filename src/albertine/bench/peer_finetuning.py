@@ -64,6 +64,7 @@ class PeerFinetuning:
         self.model = model_class.from_pretrained(
             prepared.checkpoint,
             attn_implementation="sdpa",
+            dtype=torch.float32,
             **peer_options(prepared.checkpoint, prepared.model_settings),
             hidden_dropout_prob=settings.dropout,
             attention_probs_dropout_prob=settings.dropout,

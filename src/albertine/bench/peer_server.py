@@ -27,7 +27,11 @@ def create_peer_app(source: str) -> Any:
     folder = locate_model(source)
     options = peer_options(folder, checkpoint_model_settings(folder))
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
-    model: Any = AutoModelForSequenceClassification.from_pretrained(folder, **options).eval()
+    model: Any = AutoModelForSequenceClassification.from_pretrained(
+        folder,
+        dtype=torch.float32,  # by default, it would be that of the file
+        **options,
+    ).eval()
     labels = model.config.id2label
     app = FastAPI()
 

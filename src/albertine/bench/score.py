@@ -71,7 +71,7 @@ class PeerScorer:
         import transformers
 
         model_class: Any = transformers.AutoModelForMaskedLM
-        options = {"attn_implementation": "sdpa", **peer_options(folder, model)}
+        options = {"attn_implementation": "sdpa", "dtype": torch.float32, **peer_options(folder, model)}
         self._model = model_class.from_pretrained(folder, **options).to(device).eval()
         self._mask_id, self._pad_id = tokenizer.special_ids.mask, tokenizer.special_ids.pad
         self._device = device

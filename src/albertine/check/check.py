@@ -14,7 +14,7 @@ from albertine.check.findings import Check, DataItem, Finding
 from albertine.check.labels import LabelCheck
 from albertine.check.language import LanguageCheck
 from albertine.check.reading import DataErrors, document_items, is_table, table_items
-from albertine.check.settings import CheckSettings
+from albertine.check.settings import MIN_MAX_LENGTH, CheckSettings
 from albertine.check.tokens import TokenizationCheck
 from albertine.corpus.check import check_corpus
 from albertine.corpus.manifest import MANIFEST_FILE
@@ -194,14 +194,21 @@ def _max_length(folder: Path) -> int:
     """Return the maximum length of the model in a folder, if there is one."""
     config = folder / "config.json"
     length = read_config(config).get("max_position_embeddings") if config.is_file() else None
-    return length if isinstance(length, int) and length >= 8 else _DEFAULT_MAX_LENGTH
+    return length if isinstance(length, int) and length >= MIN_MAX_LENGTH else _DEFAULT_MAX_LENGTH
 
 
 def _unreadable(errors: DataErrors) -> Iterable[Finding]:
     """Yield findings about rows that could not be read."""
     if (tally := errors.not_utf_8).count:
         message = "rows that are not UTF-8"
-        yield Finding("error", "not-utf-8", message, tally.count, "", tally.location, RECODE)
+        yield Finding("error", "not-utf-8", message, tally.count, location=tally.location, advice=RECODE)
     if (tally := errors.unreadable).count:
-        message = "rows that cannot be read"
-        yield Finding("error", "unreadable", message, tally.count, tally.example, tally.location, "fix them")
+        yield Finding(
+            "error",
+            "unreadable",
+            "rows that cannot be read",
+            tally.count,
+            tally.example,
+            tally.location,
+            "correct or remove them",
+        )

@@ -12,10 +12,11 @@ from albertine.tasks.formats.headers import is_number
 
 _MAX_LABELS = 10_000  # distinct ones that are counted
 _MAX_CLASSES = 50  # more numbers than that are values, not classes
-_RARE = 10  # examples
-_UNBALANCED = 0.9
-_MOSTLY = 0.9  # of the labels are numbers in a column of numbers
+_MIN_EXAMPLES = 10  # a label with fewer is rare
+_MAX_COMMON_SHARE = 0.9
+_MIN_NUMBER_SHARE = 0.9  # of the labels in a column of numbers
 _LISTED = 5
+_COMMA_ADVICE = 'write a decimal point; for several labels in a cell, give --label-separator ","'
 
 
 class LabelCheck:
@@ -25,7 +26,7 @@ class LabelCheck:
         self._counts: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
         self._rows = Counter[str]()
         self._is_multi_label = False
-        self._first: dict[str, str] = {}  # location of the first row with a label
+        self._first_locations: dict[tuple[str, str], str] = {}  # by split and label
         self._missing, self._missing_location = 0, ""
         self._is_full = self._has_decimal_commas = False
 
@@ -46,8 +47,8 @@ class LabelCheck:
                 self._is_full = True
                 continue
             counts[label] += 1
-            if len(self._first) < 2 * _MAX_LABELS:
-                self._first.setdefault(f"{item.split} {label}", item.location)
+            if len(self._first_locations) < 2 * _MAX_LABELS:
+                self._first_locations.setdefault((item.split, label), item.location)
 
     def findings(self) -> Iterable[Finding]:
         """Yield what was found."""
@@ -57,12 +58,18 @@ class LabelCheck:
                 "error", "missing-label", "rows without a label", self._missing, "", self._missing_location,
                 "label or remove them; --on-error skip of finetune leaves them out",
             )  # fmt: skip
+        if not train and dev and not self._missing:
+            label = next(iter(dev))
+            yield Finding(
+                "error", "labels-only-in-dev", "labels of dev, and train has no such column", len(dev),
+                display_text(label), self._first_location("dev", label), "name the column with --label",
+            )  # fmt: skip
         if not train:
             return
         num_labels, num_rows = len(train.keys() | dev.keys()), sum(self._rows.values())
         is_refused = not self._is_multi_label and has_too_many_labels(num_labels, num_rows)
         if (len(train) > _MAX_CLASSES or is_refused) and _are_quantities(train):
-            yield from self._number_findings(train)
+            yield from self._number_findings()
             return
         if self._is_full:
             yield Finding(
@@ -81,21 +88,28 @@ class LabelCheck:
         if new := [label for label in dev if label not in train]:
             yield Finding(
                 "error", "labels-only-in-dev", "labels of dev that are not in train", len(new),
-                ", ".join(map(display_text, new[:_LISTED])), self._first.get(f"dev {new[0]}", ""),
+                ", ".join(map(display_text, new[:_LISTED])), self._first_location("dev", new[0]),
                 "add examples to train, or fix the spelling",
             )  # fmt: skip
 
-    def _number_findings(self, train: Counter[str]) -> Iterable[Finding]:
-        yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", len(train))
-        unreadable = [label for label in train if not self._is_readable_number(label)]
-        if unreadable:
+    def _first_location(self, split: str, label: str) -> str:
+        """Return the location of the first row with a label; empty if there were too many labels."""
+        return self._first_locations.get((split, label), "")
+
+    def _number_findings(self) -> Iterable[Finding]:
+        count = len(self._counts["train"])
+        yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", count)
+        for split, counts in self._counts.items():
+            unreadable = [label for label in counts if not self._is_readable_number(label)]
+            if not unreadable:
+                continue
             commas = any(map(has_decimal_comma, unreadable))
             yield Finding(
                 "error", "not-numbers", "labels that are not numbers, in a column of numbers",
                 len(unreadable),
                 ", ".join(map(display_text, unreadable[:_LISTED])),
-                self._first.get(f"train {unreadable[0]}", ""),
-                "write a decimal point" if commas else "correct or remove these rows",
+                self._first_location(split, unreadable[0]),
+                _COMMA_ADVICE if commas else "correct or remove these rows",
             )  # fmt: skip
 
     def _is_readable_number(self, label: str) -> bool:
@@ -110,7 +124,7 @@ class LabelCheck:
             count = sum(first in train for first in firsts)
             yield Finding(
                 "note", "joined-labels", "labels that consist of others", count, display_text(label),
-                self._first.get(f"train {label}", ""),
+                self._first_location("train", label),
                 f"for several labels in a cell (--task multi-label), give --label-separator \"{separator}\"",
             )  # fmt: skip
 
@@ -121,14 +135,15 @@ class LabelCheck:
         )
         others = f" and {len(train) - _LISTED:,} more" if len(train) > _LISTED else ""
         yield Finding("note", "labels", f"labels in train: {common}{others}", len(train))
-        if not self._is_multi_label:  # in which all rows may have a label
+        if not self._is_multi_label:  # in multi-label data, all rows may have the same label
             yield from self._balance_findings(train)
-        rare = sorted((count, label) for label, count in train.items() if count < _RARE)
+        rare = sorted((count, label) for label, count in train.items() if count < _MIN_EXAMPLES)
         if rare:
             listed = ", ".join(f"{display_text(label)} ({count})" for count, label in rare[:_LISTED])
             yield Finding(
-                "warning", "rare-labels", f"labels with fewer than {_RARE} examples", len(rare), listed,
-                self._first.get(f"train {rare[0][1]}", ""), "add examples, join classes, or fix the spelling",
+                "warning", "rare-labels", f"labels with fewer than {_MIN_EXAMPLES} examples", len(rare),
+                listed, self._first_location("train", rare[0][1]),
+                "add examples, join classes, or fix the spelling",
             )  # fmt: skip
 
     def _balance_findings(self, train: Counter[str]) -> Iterable[Finding]:
@@ -136,15 +151,15 @@ class LabelCheck:
         label, count = train.most_common(1)[0]
         if len(train) == 1:
             yield Finding(
-                "error", "one-label", "label only; a classifier needs two", 1, display_text(label),
-                self._first.get(f"train {label}", ""),
+                "error", "one-label", "label in all rows; a classifier needs two", 1, display_text(label),
+                self._first_location("train", label),
                 "add examples of another class, or name another --label",
             )  # fmt: skip
-        elif count > _UNBALANCED * total:
+        elif count > _MAX_COMMON_SHARE * total:
             yield Finding(
                 "warning", "unbalanced-labels",
                 f"rows have the same label, {percent(count, total)}: always predicting it is right as often",
-                count, display_text(label), self._first.get(f"train {label}", ""),
+                count, display_text(label), self._first_location("train", label),
                 "judge by F1 or Matthews correlation instead of accuracy, or add rare examples",
             )  # fmt: skip
 
@@ -154,4 +169,4 @@ def _are_quantities(counts: Counter[str]) -> bool:
     numbers = [label for label in counts if is_number(label) or has_decimal_comma(label)]
     is_fractional = any(not label.strip("+-").isdecimal() for label in numbers)
     num_rows = sum(counts[label] for label in numbers)
-    return len(numbers) == len(counts) or (is_fractional and num_rows >= _MOSTLY * counts.total())
+    return len(numbers) == len(counts) or (is_fractional and num_rows >= _MIN_NUMBER_SHARE * counts.total())

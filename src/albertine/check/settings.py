@@ -7,6 +7,8 @@ from albertine.settings import Settings, setting
 from albertine.settings.schema import SettingError
 from albertine.tasks.settings import HEADER_HELP
 
+MIN_MAX_LENGTH = 8  # tokens of a row; smaller lengths leave no room for text
+
 
 @dataclass(frozen=True)
 class CheckSettings(Settings):
@@ -31,7 +33,7 @@ class CheckSettings(Settings):
         None,
         "Maximum tokens of a row, special tokens included; by default those of the model in --tokenizer, "
         "or 512.",
-        minimum=8,
+        minimum=MIN_MAX_LENGTH,
         maximum=1_000_000,
     )
     vocab_size: int | None = setting(

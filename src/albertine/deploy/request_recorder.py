@@ -27,7 +27,7 @@ class RequestRecorder:
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # The connection may have refused the request already, and its status stays.
+                # If the connection has already refused the request (408), that status stays.
                 if record.status is None:
                     record.status = message["status"]
                 id_header = (REQUEST_ID_HEADER.lower().encode(), record.request_id.encode())
@@ -41,7 +41,7 @@ class RequestRecorder:
 
     def record(self, record: RequestRecord) -> None:
         """Log and count a request that has ended; without a response its status is None."""
-        # In the form of text-embeddings-inference, a long text may be refused; only answered items count.
+        # Endpoints in the form of text-embeddings-inference may refuse a long text instead of truncating it.
         if record.status == 200:
             self._count_truncated(record.num_truncated)
         self._metrics.request_done(record)

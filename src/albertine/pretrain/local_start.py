@@ -25,7 +25,7 @@ from albertine.pretrain.position_extrapolation import Sinusoids
 from albertine.randomness import named_generator
 from albertine.settings import ModelSettings
 
-_HEAD_OFFSETS = (-1, 1, -2, 2, -3, 3, -4, 4)  # of the heads, cyclically
+HEAD_OFFSETS = (-1, 1, -2, 2, -3, 3, -4, 4)  # of the heads, cyclically
 _POSITION_SCALE = 2.0  # relative to token embeddings, which soon grow
 _TARGET_SCORE = 8.5  # attention score at the offset of a head; about 0 elsewhere
 _FULL_SCALE_LAYERS = 4  # up to this depth, attention outputs are as large as the hidden state
@@ -90,7 +90,7 @@ def _set_attention(
 
     scale = _query_scale(settings, len(sinusoids))
     queries, keys, values = (part.double() for part in block.qkv.weight.data.chunk(3))
-    for head, offset in zip(range(settings.heads), cycle(_HEAD_OFFSETS)):
+    for head, offset in zip(range(settings.heads), cycle(HEAD_OFFSETS)):
         rows = slice(head * head_size, head * head_size + position_size)
         keys[rows] = scale * to_position
         queries[rows] = scale * sinusoids.shift_matrix(offset) @ to_position

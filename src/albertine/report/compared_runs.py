@@ -1,8 +1,6 @@
-"""Runs side by side: what their settings differ in, their scores, and whether the scores are comparable."""
+"""Reads the runs of a comparison."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,196 +10,19 @@ from albertine.finetune.model_selection import score_to_minimize
 from albertine.finetune.results import RESULTS_FILE, StoredFinetuneResults, read_finetune_results, runs_like
 from albertine.finetune.run import FinetuneResult
 from albertine.interop.hub import ENSEMBLE_FILE, refuse_ensemble
-from albertine.paired_statistics import PairedDifference, paired_difference
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report.evaluated_samples import num_evaluated_samples
+from albertine.report.run_comparison import ComparedRun, RunComparison
 from albertine.settings.sources import build_settings
 from albertine.storage.cache import local_folder
 from albertine.storage.objects import display_path
-from albertine.tasks.metrics.display import shown_metrics
 from albertine.tasks.registry import find_task
 from albertine.tasks.task import Task
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 from albertine.train.run_folder import SETTINGS_FILE, not_a_run_error, read_run_settings
 
 PRETRAINING_SCORES = ("mlm_loss", "mlm_accuracy", "pair_loss", "pair_accuracy")
-# Runs that differ in one of these are evaluated on different samples or examples.
-_SETTINGS_OF_MEASUREMENT = {
-    "corpus", "curriculum.length", "curriculum.mlm_probability", "model.vocab_size", "dev",
-}  # fmt: skip
-_TABLES_OF_MEASUREMENT = ("objective.",)
-_SETTINGS_OF_TRAIN_ONLY = {"objective.text_fraction", "objective.distinct_epochs"}
-_SETTINGS_WITHOUT_DEV = {"data", "held_out"}  # these select the examples if --dev is not given
-_SETTINGS_OF_SEEDS = {"seeds", "train.seed"}
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """A run, or the runs of one call with several seeds.
-
-    Attributes:
-        name: the folder as the user named it, or the URL.
-        task: name of the task; None for pre-training.
-        metric: metric that selected the best model; None for that of the task.
-        curve_folder: folder of the run, or of the best of several, whose curves are drawn.
-        settings: settings by dotted key.
-        seeds: the seed of each run.
-        held_out_seed: the seed that selected the held-out examples, if there are any.
-        scores: values of each score, one for each seed.
-        task_scores: the score by which models for the task are compared, for each seed; empty for
-            pre-training.
-        steps: number of steps.
-        tokens: number of training tokens of the run in `curve_folder`.
-        seconds: training time of the run in `curve_folder`.
-        evaluated_samples: number of held-out samples of pre-training; None for a task.
-    """
-
-    name: str
-    task: str | None
-    metric: str | None
-    curve_folder: Path
-    settings: Mapping[str, Any]
-    seeds: tuple[int, ...]
-    held_out_seed: int
-    scores: Mapping[str, tuple[float, ...]]
-    task_scores: tuple[float, ...]
-    steps: int
-    tokens: int
-    seconds: float
-    evaluated_samples: int | None
-
-    @property
-    def holds_out_examples(self) -> bool:
-        """Whether the examples for evaluation are a part of the data, selected by a seed."""
-        data = self.settings.get("data")
-        if self.task is None or data is None or self.settings.get("dev") is not None:
-            return False
-        return not find_task(self.task).has_dev_split(str(data))
-
-
-@dataclass(frozen=True)
-class RunComparison:
-    """Runs of one kind, the first of which the others are compared with."""
-
-    runs: tuple[ComparedRun, ...]
-
-    @property
-    def folder(self) -> str:
-        """The folder that all names of runs begin with; empty if there is none."""
-        return "/".join(self._common_parts)
-
-    @property
-    def short_names(self) -> list[str]:
-        """The names of the runs, without that folder."""
-        return ["/".join(run.name.split("/")[len(self._common_parts) :]) for run in self.runs]
-
-    @property
-    def _common_parts(self) -> list[str]:
-        parents = [run.name.split("/")[:-1] for run in self.runs]
-        levels = takewhile(lambda parts: len(set(parts)) == 1, zip(*parents, strict=False))
-        common = [parts[0] for parts in levels]
-        is_folder = any(part and not part.endswith(":") for part in common)  # not only / or s3://
-        return common if is_folder else []
-
-    @property
-    def differing_settings(self) -> dict[str, tuple[Any, ...]]:
-        """The values of each setting that is not the same in all runs; None where a run lacks it.
-
-        The seeds are among them if each run has one.
-        """
-        keys = dict.fromkeys(key for run in self.runs for key in run.settings)
-        values = {key: tuple(run.settings.get(key) for run in self.runs) for key in keys}
-        if all(len(run.seeds) == 1 for run in self.runs):
-            values["train.seed"] = tuple(run.seeds[0] for run in self.runs)
-        return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
-
-    @property
-    def score_names(self) -> list[str]:
-        """Names of the scores that all runs have."""
-        return [name for name in self.runs[0].scores if all(name in run.scores for run in self.runs)]
-
-    @property
-    def metric(self) -> str | None:
-        """Metric that selects the best model in all runs; None for that of the task, or if they differ."""
-        metrics = {run.metric for run in self.runs}
-        return metrics.pop() if len(metrics) == 1 else None
-
-    @property
-    def _measured_otherwise(self) -> list[str]:
-        """What differs between the runs so that their scores are of other samples."""
-        keys = set(_SETTINGS_OF_MEASUREMENT)
-        keys |= {key for key in self.differing_settings if key.startswith(_TABLES_OF_MEASUREMENT)}
-        keys -= _SETTINGS_OF_TRAIN_ONLY
-        if any(run.settings.get("dev") is None for run in self.runs):
-            keys |= _SETTINGS_WITHOUT_DEV
-        found = [key for key in self.differing_settings if key in keys]
-        counts = [run.evaluated_samples for run in self.runs]
-        if not found and len(set(counts)) > 1:
-            found.append(
-                f"the number of samples ({', '.join(map(str, counts))}; see --train.evaluate-tokens)"
-            )
-        if len({run.held_out_seed for run in self.runs if run.holds_out_examples}) > 1:
-            found.append("the seed, which selects the held-out examples")
-        return found
-
-    def difference(self, run: ComparedRun) -> PairedDifference | None:
-        """Return how much a run's task score is above that of the first run, over the same seeds.
-
-        None for the first run, for pre-training, if the runs have fewer than two seeds in common, and if they
-        are measured on other data or selected by other metrics.
-        """
-        first = self.runs[0]
-        common = [seed for seed in run.seeds if seed in first.seeds]
-        if run is first or not run.task_scores or len(common) < 2 or self._measured_otherwise:
-            return None
-        if run.metric != first.metric:
-            return None
-        by_seed, first_by_seed = (
-            dict(zip(compared.seeds, compared.task_scores, strict=True)) for compared in (run, first)
-        )
-        return paired_difference([by_seed[seed] for seed in common], [first_by_seed[seed] for seed in common])
-
-    @property
-    def warnings(self) -> list[str]:
-        """What a reader of the scores has to know."""
-        warnings = []
-        if self._measured_otherwise:
-            warnings.append(
-                f"the scores are not of the same samples, because the runs differ in "
-                f"{', '.join(self._measured_otherwise)}; measure all models on the same data, with "
-                + ("albertine probe" if self.runs[0].task is None else "albertine evaluate")
-            )
-        if len({run.metric for run in self.runs}) > 1:
-            names = dict.fromkeys(run.metric or "that of the task" for run in self.runs)
-            warnings.append(
-                f"the runs selected their best models by different metrics ({', '.join(names)}), so their "
-                "scores are not compared; fine-tune with the same --metric"
-            )
-        if all(len(run.seeds) == 1 for run in self.runs):
-            warnings.append("one seed for each: a small difference can be chance")
-        return warnings
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison as JSON values."""
-        return {
-            "task": self.runs[0].task,
-            "differing_settings": {key: list(row) for key, row in self.differing_settings.items()},
-            "runs": [
-                {
-                    "run": run.name,
-                    "seeds": list(run.seeds),
-                    "steps": run.steps,
-                    "tokens": run.tokens,
-                    "seconds": run.seconds,
-                    "scores": {name: list(run.scores[name]) for name in run.scores},
-                    "difference_from_first": difference.to_json()
-                    if (difference := self.difference(run))
-                    else None,
-                }
-                for run in self.runs
-            ],
-            "warnings": self.warnings,
-        }
+_SEED_SETTINGS = {"seeds", "train.seed"}
 
 
 def compare_runs(folders: Sequence[str | Path]) -> RunComparison:
@@ -233,7 +54,7 @@ def _read_run(run: Path) -> ComparedRun:
     if not (curve_folder / SETTINGS_FILE).exists():
         raise not_a_run_error(curve_folder, name if curve_folder == folder else curve_folder)
     source = read_run_settings(curve_folder)
-    settings = {key: _value_at(source.values, key) for key in sorted(source.keys - _SETTINGS_OF_SEEDS)}
+    settings = {key: _value_at(source.values, key) for key in sorted(source.keys - _SEED_SETTINGS)}
     lines = _read_lines(curve_folder)
     steps = [line for line in lines if "tokens" in line]
     if not steps:
@@ -242,33 +63,46 @@ def _read_run(run: Path) -> ComparedRun:
     metric = None if task is None else _selecting_metric(find_task(task), settings.get("metric"))
     selected_task = None if task is None else find_task(task).compared_by(metric)
     if results:
-        runs = _one_per_seed(results)
-        seeds, metrics = [run.seed for run in runs], [run.metrics for run in runs]
-        held_out_seed = min(run.seed for run in results.runs)
+        scores = {run.seed: run.metrics for run in _one_per_seed(results)}
     else:
-        seeds = [_value_at(source.values, "train.seed") or 0]
-        held_out_seed = seeds[0]
-        metrics = [_last_scores(lines) if selected_task is None else _best_scores(lines, selected_task)]
-    shown = [name for name in shown_metrics(metrics[0]) if all(name in row for row in metrics)]
+        seed = _value_at(source.values, "train.seed") or 0
+        scores = {seed: _last_scores(lines) if selected_task is None else _best_scores(lines, selected_task)}
+    by_seed = list(scores.values())
+    names = [name for name in by_seed[0] if all(name in row for row in by_seed)]
     return ComparedRun(
         name=name,
         task=task,
         metric=metric,
         curve_folder=curve_folder,
         settings=settings,
-        seeds=tuple(seeds),
-        held_out_seed=held_out_seed,
-        scores={key: tuple(row[key] for row in metrics) for key in shown},
+        seeds=tuple(scores),
+        held_out_seed=_held_out_seed(folder, results, min(scores)),
+        scores={key: tuple(row[key] for row in by_seed) for key in names},
         task_scores=()
         if selected_task is None
-        else tuple(_task_score(name, selected_task, row) for row in metrics),
+        else tuple(_task_score(name, selected_task, row) for row in by_seed),
         steps=steps[-1]["step"],
         tokens=int(steps[-1]["tokens"]),
         seconds=steps[-1].get("seconds") or 0.0,
-        evaluated_samples=None
-        if task
-        else num_evaluated_samples(build_settings(PretrainSettings, read_run_settings(curve_folder))),
+        evaluated_samples=None if task else num_evaluated_samples(build_settings(PretrainSettings, source)),
     )
+
+
+def _held_out_seed(folder: Path, results: StoredFinetuneResults | None, own_seed: int) -> int:
+    """Return the seed that selected the held-out examples: the first one of the call that wrote a run."""
+    if results is None:
+        results = _results_of_call(folder)
+    return own_seed if results is None else min(run.seed for run in results.runs)
+
+
+def _results_of_call(run_folder: Path) -> StoredFinetuneResults | None:
+    """Return the results of the call that wrote one of several runs; None if there are none."""
+    try:
+        results = read_finetune_results(run_folder.parent)
+    except InputError:  # the folder above may have another program's file of this name
+        return None
+    is_listed = results is not None and any(run.run_name == run_folder.name for run in results.runs)
+    return results if is_listed else None
 
 
 def _selecting_metric(task: Task, metric: Any) -> str | None:

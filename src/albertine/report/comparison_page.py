@@ -5,9 +5,9 @@ from typing import Any
 
 from albertine import progress
 from albertine.paired_statistics import PairedDifference
-from albertine.report.compared_runs import ComparedRun, RunComparison
 from albertine.report.curves import PlottedRun, finetuning_comparison_charts, pretraining_charts
 from albertine.report.page import Page, Section, html_paragraphs, html_table, side_by_side
+from albertine.report.run_comparison import ComparedRun, RunComparison
 from albertine.tasks.metrics.display import format_metric, metric_title
 from albertine.tasks.registry import find_task
 

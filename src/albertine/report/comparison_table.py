@@ -3,8 +3,8 @@
 from rich.markup import escape
 
 from albertine import progress
-from albertine.report.compared_runs import RunComparison
 from albertine.report.comparison_page import score_table, setting_text
+from albertine.report.run_comparison import RunComparison
 from albertine.tasks.metrics.display import result_table
 
 

@@ -3,8 +3,8 @@
     FOLDER/albertine-folder.json     names of the files, and for each its object, size and checksum
 
 A reader takes the files that the manifest names and no others, so it sees the former version or the new
-one, and never a mixture. A file has the object of its own name, or if a former version uses that one,
-another; two files of the same content may share an object. A folder without a manifest, which another
+one, and never a mixture. A file is stored under its own name, or under another if a former version uses
+that name; two files of the same content may share an object. A folder without a manifest, which another
 program has uploaded, is read as it is.
 """
 
@@ -17,7 +17,7 @@ from albertine.checksums import json_checksum
 from albertine.errors import InputError, check_format
 from albertine.input_files import MAX_OBJECT_BYTES
 from albertine.json_input import JsonError, dataclass_from_json, parse_json
-from albertine.storage.objects import find_object, object_writer, read_object
+from albertine.storage.objects import ReplacedError, find_object, object_writer, read_object
 from albertine.storage.urls import is_safe_name, join_url
 
 FOLDER_MANIFEST = "albertine-folder.json"
@@ -49,7 +49,7 @@ class FolderManifest:
 
     Attributes:
         files: the files, by name.
-        writer: identifier of the process that wrote it, if several might.
+        writer: identifier of the process that wrote it, where several processes may write; else empty.
     """
 
     files: dict[str, FileEntry]
@@ -76,10 +76,17 @@ def write_folder_manifest(url: str, manifest: FolderManifest) -> None:
 
 def read_folder_manifest(url: str) -> FolderManifest | None:
     """Return the manifest of a folder; None if it has none. Raises `InputError` if it is damaged."""
+    content = _read_content(url)
+    return None if content is None else _parse_manifest(url, content)
+
+
+def _read_content(url: str) -> bytes | None:
+    return read_object(join_url(url, FOLDER_MANIFEST), MAX_OBJECT_BYTES)
+
+
+def _parse_manifest(url: str, content: bytes) -> FolderManifest:
+    """Return the manifest of a folder; raise `InputError` if it is damaged."""
     manifest_url = join_url(url, FOLDER_MANIFEST)
-    content = read_object(manifest_url, MAX_OBJECT_BYTES)
-    if content is None:
-        return None
     try:
         values = parse_json(content)
         if not isinstance(values, dict):
@@ -97,22 +104,25 @@ def read_folder_manifest(url: str) -> FolderManifest | None:
 def outer_manifest(url: str) -> tuple[str, FolderManifest] | None:
     """Return the URL and the manifest of the closest folder around a URL that has one; None if none has.
 
-    Raises `InputError` if one of them is not complete. Folders that cannot be read, such as those for which
-    the credentials do not suffice, have none. Nor has the hub, to which nothing is written.
+    Raises `InputError` if one of them is not complete or its manifest is damaged. Folders that cannot be
+    read, such as those for which the credentials do not suffice, have none. Nor has the hub, to which nothing
+    is written.
     """
     scheme, _, path = url.partition("://")
     parts = [] if scheme == "hf" else path.split("/")
     for depth in range(len(parts) - 1, 0, -1):
         parent = f"{scheme}://{'/'.join(parts[:depth])}"
         try:
-            manifest = read_folder_manifest(parent)
-            is_unfinished = manifest is None and find_object(join_url(parent, UNFINISHED)) is not None
+            content = _read_content(parent)
+            is_unfinished = content is None and find_object(join_url(parent, UNFINISHED)) is not None
+        except ReplacedError:
+            raise
         except InputError:
             continue
         if is_unfinished:
             raise _unfinished(parent)
-        if manifest is not None:
-            return parent, manifest
+        if content is not None:
+            return parent, _parse_manifest(parent, content)
     return None
 
 

@@ -7,7 +7,7 @@ from albertine.study.study_run import StudyRun
 
 
 def check_epochs(run: StudyRun) -> None:
-    """Raise `InputError` if an arm with a part of the text, or with distinct epochs, repeats too little."""
+    """Raise `InputError` if an arm with `text_fraction` or `distinct_epochs` sees no sample twice."""
     settings = run.complete_settings
     objective, train = settings.objective, settings.train
     if objective.text_fraction == 1 and objective.distinct_epochs is None:

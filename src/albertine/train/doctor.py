@@ -5,8 +5,8 @@
     mean loss far above the ceiling   roll back
 
 The average is used only after some steps, and it follows a loss that rises slowly. So the
-`Trainable` defines a ceiling: the loss of a model that has learned next to nothing. The mean
-loss of the last steps may start above the ceiling, but may not rise above it again.
+`Trainable` defines a ceiling: the loss of a model that has learned next to nothing. As long as
+the mean loss of the last steps has not been below it, the lowest mean so far is the ceiling.
 
 A rollback restores the last checkpoint from before the loss diverged and halves the
 learning rate. After a few rollbacks the run ends with advice on what to change.

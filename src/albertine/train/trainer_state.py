@@ -53,9 +53,9 @@ class TrainerState:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TrainerState":
-        """Return the state from the JSON values of `to_json`; other keys are ignored.
+        """Return the state from the JSON values of `to_json`; others beside them are ignored.
 
-        Raises `JsonError` for values of another type.
+        Raises `JsonError` for values of another type, and for negative counts.
         """
         names = [field.name for field in fields(cls)]
         optional = "last_improved_step"  # earlier versions did not save it
@@ -70,11 +70,11 @@ class TrainerState:
             state.best = BestEvaluation(**values["best"])
         if optional not in values:
             state.last_improved_step = state.best.step if state.best else 0
-        negative = next((name for name, value in vars(state.doctor).items() if (value or 0) < 0), None)
-        if negative:
-            raise JsonError(f"doctor: {negative} is negative")
-        negative = next((name for name in ("step", "tokens", "seconds") if getattr(state, name) < 0), None)
-        if negative:
+        counts: dict[str, float | None] = {
+            name: getattr(state, name) for name in ("step", "tokens", "seconds")
+        }
+        counts |= {f"doctor: {name}": value for name, value in vars(state.doctor).items()}
+        if negative := next((name for name, value in counts.items() if (value or 0) < 0), None):
             raise JsonError(f"{negative} is negative")
         return state
 

@@ -1,6 +1,6 @@
 """Metrics as text, and tables of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.table import Table
 
@@ -43,8 +43,8 @@ _LABEL_F1_EXPLANATION = (
 )
 
 
-def shown_metrics(metrics: Mapping[str, float]) -> list[str]:
-    """Return the names of the metrics that a table shows: the first ones, without thresholds and loss."""
+def shown_metrics(metrics: Iterable[str]) -> list[str]:
+    """Return which of some metrics a table shows: the first ones, without thresholds and loss."""
     return [name for name in metrics if not _is_threshold(name) and name != "loss"][:_MAX_METRICS]
 
 

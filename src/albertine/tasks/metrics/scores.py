@@ -68,6 +68,8 @@ def matthews(labels: Array, predictions: Array) -> float:
 
 def pearson(labels: Array, predictions: Array) -> float:
     """Return the Pearson correlation coefficient."""
+    if labels.min() == labels.max() or predictions.min() == predictions.max():
+        return 0.0  # the differences from the mean would be rounding errors
     a, b = labels - labels.mean(), predictions - predictions.mean()
     norms = np.sqrt((a @ a) * (b @ b))
     return float(np.clip(a @ b / norms, -1, 1)) if norms > 0 else 0.0

@@ -25,23 +25,24 @@ def tagging_metrics(
     if marks_entities((*tag_set, *flat_labels)):
         true_entities, predicted_entities = _all_entities(labels), _all_entities(predictions)
         num_correct_entities = len(true_entities & predicted_entities)
-        num_entities = len(true_entities) + len(predicted_entities)
+        total = len(true_entities) + len(predicted_entities)
+        without_entities = float(total == 0)
         metrics = {
-            "f1": 2 * num_correct_entities / num_entities if num_entities else 1.0,
-            "precision": _share(num_correct_entities, len(predicted_entities), num_entities),
-            "recall": _share(num_correct_entities, len(true_entities), num_entities),
+            "f1": _ratio(2 * num_correct_entities, total, without_entities),
+            "precision": _ratio(num_correct_entities, len(predicted_entities), without_entities),
+            "recall": _ratio(num_correct_entities, len(true_entities), without_entities),
             **metrics,
         }
     return metrics
 
 
-def _share(num_correct: int, number: int, num_entities: int) -> float:
-    return num_correct / number if number else float(num_entities == 0)
+def _ratio(numerator: int, denominator: int, if_empty: float) -> float:
+    return numerator / denominator if denominator else if_empty
 
 
 def marks_entities(tags: Iterable[str]) -> bool:
-    """Return whether tags have prefixes such as B- and I-."""
-    return any(tag[1:2] == "-" and tag[0] in _ENTITY_PREFIXES for tag in tags)
+    """Return whether there are tags such as B-PER and I-PER; O and a bare B- mark no entity."""
+    return any(entity_type(tag) != tag for tag in tags)
 
 
 def _all_entities(sentences: Sequence[Sequence[str]]) -> set[tuple[int, int, int, str]]:
@@ -58,13 +59,13 @@ def tag_entities(tags: Sequence[str]) -> list[tuple[int, int, str]]:
     entities: list[tuple[int, int, str]] = []
     start, open_type = 0, ""  # type of the entity that has not ended yet; empty if there is none
     for index, tag in enumerate([*tags, "O"]):
-        prefix, _, entity_type = tag.partition("-")
-        continues = prefix in _INSIDE_PREFIXES and entity_type == open_type and bool(open_type)
+        prefix, _, marked_type = tag.partition("-")
+        continues = prefix in _INSIDE_PREFIXES and marked_type == open_type and bool(open_type)
         if open_type and not continues:
             entities.append((start, index, open_type))
             open_type = ""
-        if prefix in _ENTITY_PREFIXES and entity_type and not continues:
-            start, open_type = index, entity_type
+        if prefix in _ENTITY_PREFIXES and marked_type and not continues:
+            start, open_type = index, marked_type
         if prefix in _END_PREFIXES and open_type:
             entities.append((start, index + 1, open_type))
             open_type = ""
