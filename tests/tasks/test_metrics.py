@@ -57,6 +57,7 @@ def test_regression_metrics_match_scipy(pairs: list[tuple[float, int]]) -> None:
         if not math.isnan(value) and labels.std() > 1e-6:
             assert actual == pytest.approx(value, abs=1e-6), name
     assert compute_metric("pearson", labels, np.ones_like(labels)) == 0.0
+    assert compute_metric("pearson", np.full(3, 0.2), np.full(3, 0.2)) == 0.0  # whose mean is another float
     assert compute_metric("rmse", labels, predictions) == pytest.approx(
         math.sqrt(sklearn_metrics.mean_squared_error(labels, predictions))
     )

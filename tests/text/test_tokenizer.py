@@ -75,6 +75,16 @@ def test_korean_hindi_and_thai_words_keep_their_letters(folder: Path) -> None:
     assert vowel_sign[1] == len("में")
 
 
+@pytest.mark.parametrize("prefix", ["\x01", "\x02\x1f\x0b", "\x7f", "\x9f", "\ufeff", "\t\x02", " \x02"])
+def test_offsets_count_removed_characters_at_the_start(folder: Path, prefix: str) -> None:
+    tokenizer = load_tokenizer(folder)
+    ((ids, spans), (plain_ids, plain_spans)) = tokenizer.encode_with_offsets(
+        [f"{prefix}the garden", "the garden"]
+    )
+    assert ids == plain_ids
+    assert spans == [(start + len(prefix), end + len(prefix)) for start, end in plain_spans]
+
+
 def test_pieces_that_end_in_a_digit_and_a_comma_are_never_used(folder: Path, spiece: bytes) -> None:
     tokenizer = load_tokenizer(folder)
     library = sentencepiece.SentencePieceProcessor(model_proto=spiece)

@@ -184,11 +184,13 @@ class Tokenizer:
         The offsets count characters of the text before normalization. A token's span has no leading spaces.
         """
         encoded = []
+        skipped = list(map(self._num_removed_at_start, texts))
+        rests = [text[count:] for text, count in zip(texts, skipped, strict=True)]
         with self._library_errors:
-            encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
-        for text, encoding in zip(texts, encodings, strict=True):
+            encodings = self.backend.encode_batch(rests, add_special_tokens=False)
+        for text, count, encoding in zip(texts, skipped, encodings, strict=True):
             spans: list[tuple[int, int]] = []
-            offsets = encoding.offsets
+            offsets = [(start + count, end + count) for start, end in encoding.offsets]
             if self.byte_values is not None:
                 offsets = split_byte_offsets(text, encoding.ids, offsets, self.byte_values, self.normalize)
             next_starts = [*(start for start, _ in offsets), len(text)][1:]
@@ -201,6 +203,18 @@ class Tokenizer:
                 spans.append((start, end))
             encoded.append((encoding.ids, spans))
         return encoded
+
+    def _num_removed_at_start(self, text: str) -> int:
+        """Return the number of control characters at the start that normalization removes.
+
+        The backend would count them in no offset.
+        """
+        count = 0
+        while unicodedata.category(text[count : count + 1] or "a") == "Cc" and not self.normalize(
+            text[count]
+        ):
+            count += 1
+        return count
 
     def encode_with_special_tokens(self, text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
         """Return ids and segment ids of `[CLS] text [SEP]`, or of `[CLS] text [SEP] pair [SEP]`."""
