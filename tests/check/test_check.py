@@ -213,6 +213,10 @@ def test_labels_and_empty_texts(tmp_path: Path) -> None:
         "rare-labels": ("warning", 1),
         "empty-text": ("warning", 1),
     }
+    spelled = [{**row, "label": ("yes", "Yes", "no", "NA")[number % 4]} for number, row in enumerate(train)]
+    found = kinds(write(tmp_path / "a.jsonl", spelled))
+    assert found["labels-alike"] == ("warning", 1)
+    assert found["missing-mark"] == ("warning", 1)
     same = [{**row, "label": "good"} for row in train]
     assert kinds(write(tmp_path / "a.jsonl", same))["one-label"] == ("error", 1)
     same[0] |= {"label": "bad"}

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from albertine.errors import InputError
 from albertine.finetune.rare_labels import rare_label_messages
 from albertine.tasks.examples import MultiLabelExample, MultipleChoiceExample, TextExample
 
@@ -34,8 +35,30 @@ def test_frequent_labels_and_other_tasks_have_no_message() -> None:
     ],
 )
 def test_labels_without_training_example(dev: str | None, expected: str) -> None:
-    [message] = rare_label_messages(_examples("aa"), _examples("bc"), "d.csv", dev, header=True)
+    [message] = rare_label_messages(_examples("aa"), _examples("abc"), "d.csv", dev, header=True)
     assert re.fullmatch(expected, message)
+
+
+def test_no_label_in_common_is_an_error() -> None:
+    message = "e.csv: no label of the training data, which has good; it has Good; fix the spelling"
+    train, dev = [_example("good")] * 2, [_example("Good")]
+    with pytest.raises(InputError, match=re.escape(message)):
+        rare_label_messages(train, dev, "d.csv", "e.csv", header=True)
+
+
+def test_doubtful_spellings() -> None:
+    train = [_example(label) for label in ("Yes", "yes", "no", "NA")] * 2
+    messages = rare_label_messages(train, [], "d.csv", None, header=True)
+    assert messages == [
+        "d.csv: labels differ only in capitals: Yes and yes; write them alike if they mean the same",
+        "d.csv: the label NA counts as a class; remove its rows if it marks a missing label",
+    ]
+    marks = [_example(label) for label in ("NA", "null")] * 2
+    assert rare_label_messages(marks, [], "d.csv", None, header=True) == []
+
+
+def _example(label: str) -> TextExample:
+    return TextExample("d.csv, line 2", "0", ("t",), label=label)
 
 
 def test_single_labels_are_listed() -> None:

@@ -23,6 +23,8 @@ from tests.task_fixtures import (
 )
 
 from albertine.errors import InputError
+from albertine.export.finetuned_accuracy import FinetunedJudge
+from albertine.export.settings import ExportSettings
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference import read_split as read_split_module
@@ -156,6 +158,9 @@ def test_rows_of_the_training_data_are_named(
     for data, is_named in ((trained_on, True), (shutil.copy(trained_on, tmp_path / "copy.csv"), False)):
         evaluate(run, EvaluateSettings(data=str(data), device="cpu"))
         message = f"{data}: {run} was trained on rows of this file, so this score can be too high"
+        assert (message in capsys.readouterr().err) == is_named
+        judge = FinetunedJudge(load_finetuned(run), ExportSettings(data=str(data)))
+        assert judge.score_source().unit.endswith("examples of the data that it was trained on") == is_named
         assert (message in capsys.readouterr().err) == is_named
 
 

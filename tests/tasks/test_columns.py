@@ -65,8 +65,8 @@ def test_texts_of_several_columns_are_joined(suffix: str, tmp_path: Path) -> Non
     file = write_table(tmp_path / f"a{suffix}", ROWS)
     for names in ("title,body", "title, body"):
         assert [example.texts for example in read(file, text=names)] == [(text,) for text in JOINED]
-    pairs = [example.texts for example in read(file, text="label", text_pair="body,title")]
-    assert pairs[0] == ("x", "Two boats. Boats")
+    pairs = [example.texts for example in read(file, text="title", text_pair="body,title")]
+    assert pairs[0] == ("Boats", "Two boats. Boats")
     # The name of a column that has commas wins.
     assert {example.texts for example in read(file, text="a,b")} == {("comma",)}
     assert read(file, text="title,a,b")[0].texts == ("Boats comma",)
@@ -169,6 +169,34 @@ def test_a_column_of_ids_must_exist_if_it_is_named(tmp_path: Path) -> None:
     assert load_examples(task, str(file), "train", repeated, require_labels=True)
 
 
+def test_a_label_in_the_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("title,body,label\nfine,a fine film,good\nbad,dull,bad\n")
+    message = "column label is the label and a part of the text, so a model would read the answer"
+    assert message in error(file, text="title,label")
+    assert "--text and --label both name the column label" in error(file, text="label")
+    assert "--text-pair and --label both name the column label" in error(file, text="body", text_pair="label")
+    assert len(read(file, text="title,body")) == 2
+
+
+def test_commas_in_a_tsv_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("text,label\nfine,good\n")
+    assert "its first line is one cell, text,label: " in error(file)
+    assert error(file).endswith("or name it .csv if it has commas or semicolons")
+
+
+def test_points_that_may_separate_thousands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.csv"
+    columns = DataSettings(label="price")
+    numbers = {"205 1.500 1.739": 1, "1.500 205": 1, "2.125 3.5 12": 0, "1.500 2.250": 0, "0.125 3": 0}
+    for text, count in numbers.items():
+        file.write_text("text;price\n" + "".join(f"t;{number}\n" for number in text.split()))
+        examples = load_examples(find_task("regress"), str(file), "train", columns, require_labels=True)
+        assert len(examples) == len(text.split())
+        assert capsys.readouterr().err.count("column price: 1.500 is read as a decimal number") == count
+
+
 def test_first_row_that_looks_like_data_gives_a_hint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,3 +261,15 @@ def test_first_row_that_looks_like_names_gives_a_hint(
     file.write_text("fine,good\ndull,bad\n")
     read(file, text="1", label="2", header=False)
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("first", "is_doubted"), [(1, True), (0, False)])
+def test_answers_that_seem_to_count_from_1(
+    first: int, is_doubted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    rows = [f"which,x{number},y{number},z{number},{first + number % 2}\n" for number in range(24)]
+    columns = DataSettings(options="a,b,c")
+    file.write_text("question,a,b,c,label\n" + "".join(rows))
+    load_examples(find_task("choice"), str(file), "train", columns, require_labels=True)
+    assert ("none of 24 answers is the first option" in capsys.readouterr().err) is is_doubted

@@ -174,6 +174,12 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "x", "label": NaN}\n', "classify", "line 1: has no label"),
         ("a.jsonl", '{"text": "x\\ud800", "label": 1}\n', "classify", "line 1: an unpaired surrogate"),
         ("a.jsonl", '{"options": ["x", "y"], "label": true}\n', "choice", "True names none of the 2 options"),
+        (
+            "a.jsonl",
+            '{"options": ["x", "y"], "label": 2}\n',
+            "choice",
+            "2 options, whose numbers begin with 0",
+        ),
         ("a.jsonl", '{"options": ["x", "y"], "label": 0.5}\n', "choice", "0.5 names none of the 2 options"),
         ("a.jsonl", '{"text": "x", "label": 1%s}\n' % ("0" * 400), "regress", "not a number"),
         (

@@ -94,7 +94,7 @@ def test_labels_in_columns(suffix: str, tmp_path: Path) -> None:
     file = write(tmp_path / f"a{suffix}", rows)
     assert read(file, label="calm,very,loud") == [("calm",)] * 4 + [()]
     file = write(tmp_path / f"b{suffix}", [{"text": "x", "calm": 2, "loud": 0}])
-    with pytest.raises(InputError, match=r"column calm holds .*2, not 0 or 1"):
+    with pytest.raises(InputError, match=r"column calm holds .*2, expected 0 or 1"):
         read(file, label="calm,loud")
     with pytest.raises(InputError, match=r"no column lout \(did you mean loud\?\)"):
         read(file, label="calm,lout")

@@ -145,9 +145,11 @@ def test_special_tokens_in_text_are_encoded_as_unknown(albertine_tokenizer: Toke
 
 def test_unknown_label_is_an_error_with_location(albertine_tokenizer: Tokenizer) -> None:
     task_type = Classification(albertine_tokenizer, ("good", "bad"), 20, ("accuracy",), 0.0)
-    message = r"a.csv, line 3: label fine is not one of the model's: good, bad"
+    message = r"a.csv, line 3: label fine is not one of the model's: good, bad; correct it, or remove such"
     with pytest.raises(InputError, match=message):
         task_type.encode([TextExample("a.csv, line 3", "1", ("x",), "fine")])
+    with pytest.raises(InputError, match="good, bad; write good"):
+        task_type.encode([TextExample("a.csv, line 3", "1", ("x",), "Good")])
 
 
 def test_classification_predictions(albertine_tokenizer: Tokenizer) -> None:

@@ -25,7 +25,6 @@ from albertine.bench.load_client import HttpConnection, send_from_callers
 from albertine.bench.model import SST2_LENGTHS
 from albertine.bench.peer_model import peer_options
 from albertine.bench.settings import ServeBenchSettings
-from albertine.deploy.authorization import TOKEN_VARIABLE
 from albertine.errors import InputError, WorkError
 from albertine.interop.hub import is_ensemble, is_export, local_model, locate_model
 from albertine.interop.transformers_config import checkpoint_model_settings
@@ -35,6 +34,7 @@ _WARM_UP_SECONDS = 0.5
 _START_SECONDS, _STOP_SECONDS = 300.0, 15.0
 # Of a probability, between both sides: in fp32, and where Albertine's server computes in bf16 or int8.
 _TOLERANCE, _ROUNDED_TOLERANCE = 0.002, 0.1
+_TOKEN_VARIABLE = "ALBERTINE_TOKEN"  # of the server; the requests have none
 _PEER_TYPES = ("classify",)
 _PEER_PACKAGES = ("fastapi", "transformers")
 _TEXT = "the film was a fine story about an old house and two friends who never found their way home"
@@ -110,8 +110,7 @@ def _missing_peer(model: str, type_name: str, settings: ServeBenchSettings) -> s
 @contextmanager
 def _server(command: Sequence[str]) -> Iterator[int]:
     """Run a server that prints its address, yield its port, and stop it."""
-    # The requests have no token.
-    environment = {key: value for key, value in os.environ.items() if key != TOKEN_VARIABLE}
+    environment = {key: value for key, value in os.environ.items() if key != _TOKEN_VARIABLE}
     with (
         TemporaryFile("w+", encoding="utf-8", errors="replace") as messages,  # a pipe would fill
         subprocess.Popen(

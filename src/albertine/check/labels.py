@@ -1,7 +1,7 @@
 """Labels: missing, rare or unbalanced ones, and labels of dev that train lacks."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from albertine.check.findings import DataItem, Finding, percent
 from albertine.display import display_text
@@ -9,6 +9,7 @@ from albertine.tasks.card import has_too_many_labels
 from albertine.tasks.formats.cells import joined_label
 from albertine.tasks.formats.decimals import has_decimal_comma
 from albertine.tasks.formats.headers import is_number
+from albertine.tasks.label_spelling import labels_alike, missing_marks
 
 _MAX_LABELS = 10_000  # distinct ones that are counted
 _MAX_CLASSES = 50  # more numbers than that are values, not classes
@@ -16,6 +17,9 @@ _MIN_EXAMPLES = 10  # a label with fewer is rare
 _MAX_COMMON_SHARE = 0.9
 _MIN_NUMBER_SHARE = 0.9  # of the labels in a column of numbers
 _LISTED = 5
+_COLUMN_ADVICE = (
+    "name another column with --label; numbers are read without signs and separators of thousands"
+)
 _COMMA_ADVICE = 'write a decimal point; for several labels in a cell, give --label-separator ","'
 
 
@@ -74,17 +78,18 @@ class LabelCheck:
         if self._is_full:
             yield Finding(
                 "warning", "too-many-labels", "distinct labels or more, too many for classes", _MAX_LABELS,
-                advice="name another column with --label",
+                display_text(next(iter(train))), advice=_COLUMN_ADVICE,
             )  # fmt: skip
             return
         if is_refused:
             yield Finding(
                 "error", "labels-as-texts", f"labels in {num_rows:,} rows, too many for classes",
-                num_labels, advice="name another column with --label",
+                num_labels, display_text(next(iter(train))), advice=_COLUMN_ADVICE,
             )  # fmt: skip
             return
         yield from self._class_findings(train)
         yield from self._joined_findings(train)
+        yield from _spelling_findings(train.keys() | dev.keys())
         if new := [label for label in dev if label not in train]:
             yield Finding(
                 "error", "labels-only-in-dev", "labels of dev that are not in train", len(new),
@@ -162,6 +167,19 @@ class LabelCheck:
                 count, display_text(label), self._first_location("train", label),
                 "judge by F1 or Matthews correlation instead of accuracy, or add rare examples",
             )  # fmt: skip
+
+
+def _spelling_findings(labels: Collection[str]) -> Iterable[Finding]:
+    if alike := labels_alike(labels):
+        yield Finding(
+            "warning", "labels-alike", "labels that differ only in capitals", len(alike),
+            " and ".join(map(display_text, alike[0])), advice="write them alike if they mean the same",
+        )  # fmt: skip
+    if marks := missing_marks(labels):
+        yield Finding(
+            "warning", "missing-mark", "labels that may mark a missing one, and count as classes", len(marks),
+            ", ".join(map(display_text, marks)), advice="remove these rows if they have no label",
+        )  # fmt: skip
 
 
 def _are_quantities(counts: Counter[str]) -> bool:

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from albertine import progress
 from albertine.export.accuracy import CALIBRATION_ROWS, CALIBRATION_TOKENS, Accuracy, Judge, sample_rows
 from albertine.export.settings import ExportSettings
 from albertine.inference.evaluate import evaluate_split
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.inference.read_split import read_split
+from albertine.inference.training_data import training_data_message
 from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
 from albertine.tasks.card import COLUMN_SETTINGS
@@ -29,6 +31,9 @@ class FinetunedJudge(Judge):
         # The columns are then those of the table that calibrates.
         has_own_columns = is_official and settings.calibrate is not None
         self._settings = _without_columns(settings) if has_own_columns else settings
+        self._training_data = (
+            None if settings.data is None else training_data_message(model.source, settings.data)
+        )
 
     def check_data(self) -> None:
         """Raise `InputError` if the data cannot be read, before the export is made."""
@@ -46,6 +51,8 @@ class FinetunedJudge(Judge):
 
     def score_source(self) -> Accuracy:
         """Return the metrics of the source."""
+        if self._training_data is not None:
+            progress.print_message(self._training_data)
         return self._accuracy(self._model)
 
     def score_export(self, folder: Path) -> Accuracy:
@@ -57,7 +64,8 @@ class FinetunedJudge(Judge):
     def _accuracy(self, model: FinetunedModel) -> Accuracy:
         result = evaluate_split(model, self._split_name(self._settings), self._settings)
         shown = {name: result.metrics[name] for name in shown_metrics(result.metrics)}
-        return Accuracy(result.primary_metric, format_metrics(shown), result.num_examples, "examples")
+        unit = "examples" if self._training_data is None else "examples of the data that it was trained on"
+        return Accuracy(result.primary_metric, format_metrics(shown), result.num_examples, unit)
 
     def _examples(self, settings: ExportSettings, *, require_labels: bool) -> Iterator[Example]:
         return read_split(self._model, self._split_name(settings), settings, require_labels=require_labels)

@@ -43,7 +43,8 @@ def nothing_learned_reason(
         predictions_varied: whether the predictions on dev have ever differed from each other.
     """
     if not predictions_varied:
-        return "every evaluation gave the same prediction for all examples of dev"
+        same = "nearly the same number" if task.task_type.predicts_numbers else "the same prediction"
+        return f"every evaluation gave {same} for all examples of dev"
     if _significant_metric(task, best) == 0.0:
         return f"the best score on dev is {100 * task.primary_metric(best):.1f}%"
     if not untrained or _significant_metric(task, best) > _significant_metric(task, untrained):

@@ -1,10 +1,12 @@
-"""Labels of texts that a model cannot learn, because no training example has them, or a single one."""
+"""Labels that a model cannot learn: those of no training example, of a single one, and doubtful ones."""
 
 from collections import Counter
 from collections.abc import Sequence
 
 from albertine.display import display_text
+from albertine.errors import InputError
 from albertine.tasks.examples import Example
+from albertine.tasks.label_spelling import doubtful_labels
 
 _LISTED = 5
 
@@ -12,7 +14,9 @@ _LISTED = 5
 def rare_label_messages(
     train: Sequence[Example], dev: Sequence[Example], data: str, dev_data: str | None, *, header: bool
 ) -> list[str]:
-    """Return messages about rare labels of texts; none if there are no such labels.
+    """Return messages about rare and doubtful labels of texts; none if there are no such labels.
+
+    Raises `InputError` if no example for evaluation has a label of a training example.
 
     Args:
         train: the training examples.
@@ -24,11 +28,16 @@ def rare_label_messages(
     counts = Counter(label for example in train for label in example.label_names)
     only_in_dev = sorted({label for example in dev for label in example.label_names} - set(counts))
     single = sorted(label for label, count in counts.items() if count == 1)
-    messages = []
+    messages = [f"{data}: {problem}" for problem in doubtful_labels(counts)]
     if only_in_dev and dev_data is None:
         messages.append(
             f"{data}: labels whose examples are all held out for evaluation, so that the model cannot learn "
             f"them: {_listed(only_in_dev)}; add examples, or give --dev"
+        )
+    elif only_in_dev and not any(counts.keys() & set(example.label_names) for example in dev):
+        raise InputError(
+            f"{dev_data}: no label of the training data, which has {_listed(sorted(counts))}; it has "
+            f"{_listed(only_in_dev)}; fix the spelling"
         )
     elif only_in_dev:
         messages.append(

@@ -81,7 +81,10 @@ def parse_label_columns(row: TableRow, columns: Sequence[str]) -> tuple[str, ...
         key = "" if value is None or isinstance(value, dict | list) else str(value).strip().lower()
         has_label = _INDICATORS.get(key.removesuffix(".0"))
         if has_label is None:
-            raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not 0 or 1")
+            raise RowError(
+                f"column {display_text(column)} holds {describe_value(value)}, "
+                "expected 0 or 1, or true or false"
+            )
         if has_label:
             labels.append(column)
     return tuple(labels)
@@ -182,7 +185,8 @@ def parse_option(value: Any, options: tuple[str, ...]) -> int:
     if isinstance(value, str) and re.fullmatch("[A-Za-z]", value.strip()):
         number = ord(value.strip().upper()) - ord("A")
     if number is None or number not in indices:
-        raise RowError(f"{describe_value(value)} names none of the {len(options)} options")
+        rest = ", whose numbers begin with 0" if _whole_number(value) is not None else ""
+        raise RowError(f"{describe_value(value)} names none of the {len(options)} options{rest}")
     return number
 
 

@@ -1,9 +1,12 @@
 """Decimal commas, as spreadsheets write them in many countries."""
 
 import re
+from collections import defaultdict
 
+from albertine import progress
 from albertine.display import display_text
 
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 _DECIMAL = re.compile(r"[+-]?\d+([.,])\d+")
 
 
@@ -22,12 +25,14 @@ class DecimalSeparators:
 
     def __init__(self) -> None:
         self._by_column: dict[str, str] = {}
+        self._examples: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by column and form of number
 
     def with_point(self, text: str, column: str) -> str:
         """Return a cell with a decimal point instead of a comma; other cells as they are.
 
         Raises `ValueError` if earlier cells of the column had the other separator.
         """
+        self._warn_of_thousands(text.strip(), column)
         number = _DECIMAL.fullmatch(text.strip())
         if number is None:
             return text
@@ -39,3 +44,16 @@ class DecimalSeparators:
                 f"{name}; write all in one way"
             )
         return text.replace(",", ".")
+
+    def _warn_of_thousands(self, number: str, column: str) -> None:
+        """Print a message, once, if a column has numbers such as 1.500 beside whole ones, and no others."""
+        examples = self._examples[column]
+        form = "thousands" if _THOUSANDS.fullmatch(number) else "whole" if number.isdecimal() else "other"
+        if form in examples:
+            return
+        examples[form] = number
+        if examples.keys() == {"thousands", "whole"}:
+            progress.print_message(
+                f"column {display_text(column)}: {examples['thousands']} is read as a decimal number; if its "
+                f"point separates thousands, as {examples['whole']} beside it suggests, leave the point out"
+            )

@@ -71,6 +71,7 @@ def read_rows(
         selection = select_columns(source, available, required_columns, joinable_columns, keep)
         is_selected = True
         is_data = header and looks_like_data(available, first_rows, label_column)
+        _refuse_label_in_text(source, selection, label_column, option_by_column or {})
         missing = selection.missing_in(available)
         option = _option_of(missing, selection, option_by_column or {})
         if missing is None:
@@ -110,6 +111,23 @@ def read_rows(
             yield _with_selection(row, selection)
         except RowError as error:
             errors.handle(row.location, str(error))
+
+
+def _refuse_label_in_text(
+    source: str, selection: ColumnSelection, label_column: str | None, option_by_column: Mapping[str, str]
+) -> None:
+    """Raise `InputError` if a text is joined with a column of labels, and the model would read the answer."""
+    if label_column is None:
+        return
+    labels = selection.joined.get(label_column, (label_column,))
+    for name, parts in selection.joined.items():
+        column = next((part for part in parts if part in labels), None)
+        if name != label_column and column is not None:
+            option = option_by_column.get(name, "--text")
+            raise InputError(
+                f"{source}: column {display_text(column)} is the label and a part of the text, so a model "
+                f"would read the answer; leave it out of {option}"
+            )
 
 
 def _option_of(
@@ -174,11 +192,14 @@ def missing_column_message(
     # Quotes show spaces around a name, which the column names of a file lose.
     shown = display_text(missing) if missing == missing.strip() else f'"{display_text(missing)}"'
     problem = f"{source}: no column {shown}"
-    if len(available) == 1 and any(separator in available[0] for separator in ";\t|"):
+    has_tabs = data_suffix(Path(source)) == ".tsv"
+    if len(available) == 1 and any(
+        separator in available[0] for separator in (",;|" if has_tabs else ";\t|")
+    ):
         return (
             f"{problem}; its first line is one cell, {display_text(available[0])}: "
             "cells are separated by commas or semicolons in .csv, by tabs in .tsv; convert the file, or name "
-            "it .tsv if it has tabs"
+            + ("it .csv if it has commas or semicolons" if has_tabs else "it .tsv if it has tabs")
         )
     columns = display_text(", ".join(available)) or "none"
     advice = [f"name another with {option}"] if option else []

@@ -33,6 +33,7 @@ from albertine.tasks.types.task_type import (
     identical_predictions,
     most_common,
     require_label,
+    unknown_label_error,
 )
 from albertine.tasks.types.text_task import TextTask, num_texts_of, shown_texts
 from albertine.text.tokenizer import Tokenizer
@@ -125,10 +126,7 @@ class Classification(TextTask):
             return None
         label_id = self._label_ids.get(example.label)
         if label_id is None:
-            labels = display_text(", ".join(self.labels))
-            raise InputError(
-                f"{example.location}: label {display_text(example.label)} is not one of the model's: {labels}"
-            )
+            raise unknown_label_error(example.location, "label", example.label, self.labels)
         return label_id
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:

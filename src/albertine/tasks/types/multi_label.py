@@ -45,6 +45,7 @@ from albertine.tasks.types.task_type import (
     identical_predictions,
     most_common,
     require_label,
+    unknown_label_error,
 )
 from albertine.tasks.types.text_task import TextTask, num_texts_of, shown_texts
 from albertine.text.tokenizer import Tokenizer
@@ -148,10 +149,7 @@ class MultiLabel(TextTask):
             return None
         unknown = next((label for label in labels if label not in self._label_ids), None)
         if unknown is not None:
-            known = display_text(", ".join(self.labels))
-            raise InputError(
-                f"{example.location}: label {display_text(unknown)} is not one of the model's: {known}"
-            )
+            raise unknown_label_error(example.location, "label", unknown, self.labels)
         return tuple(float(label in labels) for label in self.labels)
 
     def targets(self, samples: Sequence[TaskSample]) -> Tensor:

@@ -46,6 +46,7 @@ from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
 _NUM_SPECIAL_TOKENS = 3  # [CLS] and two [SEP]
+_MIN_PER_OPTION = 8  # answers; with so many, one that never occurs is no chance
 _OPTIONAL_TEXTS = ("context", "question")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _EXAMPLE_OPTIONS = ("in the drawer", "in the garden", "at the market", "on the table", "under the bed")
@@ -136,16 +137,24 @@ class MultipleChoice(TaskType):
             errors: handles the questions with another number of options.
         """
         only_options = False
+        num_labeled = num_first = 0
         for index, example in enumerate(examples):
             assert isinstance(example, MultipleChoiceExample)
             only_options = (only_options or index == 0) and not (example.context or example.question)
             num_options = num_options or len(example.options)
+            num_labeled += example.is_labeled
+            num_first += example.correct_option == 0
             if len(example.options) == num_options:
                 yield example
             else:
                 errors.handle(
                     example.location, f"{len(example.options)} options, where others have {num_options}"
                 )
+        if num_options and not num_first and num_labeled >= _MIN_PER_OPTION * num_options:
+            progress.print_message(
+                f"none of {num_labeled:,} answers is the first option; if they are numbers that begin with "
+                "1, subtract 1 or write letters: here, numbers begin with 0"
+            )
         if only_options:
             progress.print_message(
                 "no example has a passage or a question, so only the options are compared; "

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from albertine.display import counted, display_text
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
@@ -37,6 +37,7 @@ from albertine.tasks.types.task_type import (
     identical_predictions,
     most_common,
     require_label,
+    unknown_label_error,
 )
 from albertine.text.documents import ReadErrors
 from albertine.text.tokenizer import Tokenizer
@@ -146,8 +147,7 @@ class Tagging(TaskType):
     def _tag_id(self, example: TaggedExample, tag: str) -> int:
         tag_id = self._tag_ids.get(tag)
         if tag_id is None:
-            tags = display_text(", ".join(self.labels))
-            raise InputError(f"{example.location}: tag {display_text(tag)} is not one of the model's: {tags}")
+            raise unknown_label_error(example.location, "tag", tag, self.labels)
         return tag_id
 
     def _chunks(self, words: list[Ids], tag_ids: list[int]) -> list[tuple[list[Ids], list[int]]]:

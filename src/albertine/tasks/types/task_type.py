@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.model.losses import ObjectiveLoss
 from albertine.model.strip import Strip
@@ -150,6 +151,8 @@ class TaskType(ABC):
             require_ids: whether the table must have a column of ids.
             keep: columns to keep in the examples.
         """
+        if require_labels and "label" in cls.column_settings:
+            check_label_is_no_text(source, columns, cls.column_settings)
         required = cls.required_columns(columns, require_labels=require_labels)
         required |= {columns.id: "--id"} if require_ids else {}
         optional = [getattr(columns, name) for name in cls.optional_columns]
@@ -343,11 +346,40 @@ def column_options(columns: DataSettings, *names: str) -> dict[str, str]:
     return {getattr(columns, name): f"--{name.replace('_', '-')}" for name in names}
 
 
+def check_label_is_no_text(source: str, columns: DataSettings, used: Sequence[str]) -> None:
+    """Raise `InputError` if the column of labels is also one of the texts that a model reads.
+
+    Args:
+        source: a file, or a data set of the hub.
+        columns: settings that hold the names of the columns.
+        used: those of the settings that the task uses.
+    """
+    for name in ("text", "text_pair", "context", "question", "options"):
+        if name in used and getattr(columns, name) == columns.label:
+            raise InputError(
+                f"{source}: --{name.replace('_', '-')} and --label both name the column "
+                f"{display_text(columns.label)}, so a model would read the answer; name another"
+            )
+
+
 def require_label(value: Any, location: str, description: str) -> Any:
     """Return the label of an example; raise `InputError` if it is None."""
     if value is None:
         raise InputError(f"{location}: has no {description}, which training and evaluation need")
     return value
+
+
+def unknown_label_error(location: str, kind: str, label: str, known: Sequence[str]) -> InputError:
+    """Return the error for a label that a model does not have.
+
+    Such a row is not skipped: without the rows that the model cannot get right, its score would be too high.
+    """
+    alike = next((other for other in known if other.casefold() == label.casefold()), None)
+    advice = f"write {display_text(alike)}" if alike else "correct it, or remove such rows"
+    shown = display_text(", ".join(known))
+    return InputError(
+        f"{location}: {kind} {display_text(label)} is not one of the model's: {shown}; {advice}"
+    )
 
 
 def most_common(labels: Iterable[Any]) -> Any:
