@@ -159,7 +159,7 @@ def test_rows_of_the_training_data_are_named(
         evaluate(run, EvaluateSettings(data=str(data), device="cpu"))
         message = f"{data}: {run} was trained on rows of this file, so this score can be too high"
         assert (message in capsys.readouterr().err) == is_named
-        judge = FinetunedJudge(load_finetuned(run), ExportSettings(data=str(data)))
+        judge = FinetunedJudge(load_finetuned(run), ExportSettings(precision="int8", data=str(data)))
         assert judge.score_source().unit.endswith("examples of the data that it was trained on") == is_named
         assert (message in capsys.readouterr().err) == is_named
 
