@@ -12,6 +12,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def percent(count: int, total: int) -> str:
+    """Return a share with enough digits that a small one is not 0%."""
+    share = count / max(1, total)
+    return f"{share:.0%}" if share >= 0.1 or not count else f"{100 * share:.2g}%"
+
+
 _SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 

@@ -43,7 +43,7 @@ def test_short_sequences_share_a_row() -> None:
 
 def test_rows_have_few_different_lengths() -> None:
     widths = {pack_rows(random_strip([length])).inputs["input_ids"].shape[1] for length in range(1, 513)}
-    assert len(widths) == 8 + 4 + 12
+    assert len(widths) == 8 + 4 + 4 + 12
 
 
 def test_an_empty_strip_has_no_rows() -> None:

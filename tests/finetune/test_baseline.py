@@ -11,7 +11,7 @@ from tests.task_fixtures import random_words, with_train_settings, write_csv, wr
 
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.errors import Terminated
+from albertine.errors import InputError, Terminated
 from albertine.finetune import baseline as baseline_module
 from albertine.finetune.finetune import finetune
 from albertine.finetune.prepare import prepare_task
@@ -156,12 +156,10 @@ def test_several_runs_share_one_bag_of_words(
     assert len(results.runs) == 2
     assert results.baseline is not None
     assert len(calls) == 1
-    # Another seed holds out other examples, if dev is a part of the data.
-    held_out = replace(finetune_settings, dev=None)
-    for seed in (0, 2):
-        settings = with_train_settings(one_step(held_out), seed=seed)
-        finetune(checkpoint, tmp_path / "held-out", replace(settings, seeds=2))
-    assert len(calls) == 3
+    # Runs of another first seed would hold out other examples, and their results would replace the former.
+    other = with_train_settings(one_step(finetune_settings), seed=1)
+    with pytest.raises(InputError, match="holds the run seed-0, which is not one of this call"):
+        finetune(checkpoint, tmp_path / "run", replace(other, seeds=2))
 
 
 def test_interrupted_bag_of_words_is_computed_by_the_next_call(

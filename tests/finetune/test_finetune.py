@@ -601,7 +601,10 @@ def test_evaluate_a_transformers_model(
         ({"data": "nowhere.csv"}, "nowhere.csv: no such file or folder"),
         ({"text": "body"}, "no column body; its first line, taken as column names, has review, stars, mark"),
         ({"task": "cola"}, "no column text"),
-        ({"label": "review"}, "--text and --label both name the column review, so a model would read the"),
+        (
+            {"label": "review"},
+            "column review is the label, so a model would read the answer; leave it out of --text",
+        ),
         ({"text": "stars", "label": "review"}, "labels in 260 examples; name the right column with --label"),
         ({"sequence": SequenceSettings(max_length=100)}, "the model takes at most 64 tokens"),
     ],

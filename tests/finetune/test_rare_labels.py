@@ -46,17 +46,6 @@ def test_no_label_in_common_is_an_error() -> None:
         rare_label_messages(train, dev, "d.csv", "e.csv", header=True)
 
 
-def test_doubtful_spellings() -> None:
-    train = [_example(label) for label in ("Yes", "yes", "no", "NA")] * 2
-    messages = rare_label_messages(train, [], "d.csv", None, header=True)
-    assert messages == [
-        "d.csv: labels differ only in capitals: Yes and yes; write them alike if they mean the same",
-        "d.csv: the label NA counts as a class; remove its rows if it marks a missing label",
-    ]
-    marks = [_example(label) for label in ("NA", "null")] * 2
-    assert rare_label_messages(marks, [], "d.csv", None, header=True) == []
-
-
 def _example(label: str) -> TextExample:
     return TextExample("d.csv, line 2", "0", ("t",), label=label)
 

@@ -80,7 +80,7 @@ def test_wrong_columns_to_join(tmp_path: Path) -> None:
     assert "name another with --text" in error(file, text="title,bodi")
     assert "name another with --text-pair" in error(file, text="title", text_pair="body,")
     # Only texts are joined.
-    assert "no column label,title" in error(file, text="title", label="label,title")
+    assert "no column label,title" in error(file, text="body", label="label,title")
     rows = [{"title": "a", "body": None, "label": "x"}, {"title": None, "body": None, "label": "y"}]
     file = write_table(tmp_path / "a.jsonl", rows)
     assert "line 2: columns title,body hold nothing" in error(file, text="title,body")
@@ -172,10 +172,14 @@ def test_a_column_of_ids_must_exist_if_it_is_named(tmp_path: Path) -> None:
 def test_a_label_in_the_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("title,body,label\nfine,a fine film,good\nbad,dull,bad\n")
-    message = "column label is the label and a part of the text, so a model would read the answer"
-    assert message in error(file, text="title,label")
-    assert "--text and --label both name the column label" in error(file, text="label")
-    assert "--text-pair and --label both name the column label" in error(file, text="body", text_pair="label")
+    message = "column label is the label, so a model would read the answer; leave it out of --text"
+    assert error(file, text="title,label").endswith(message)
+    assert error(file, text="label").endswith(message)
+    assert error(file, text="body", text_pair="label").endswith(f"{message}-pair")
+    for task, label in (("regress", "label"), ("multi-label", "label,body")):
+        columns = DataSettings(text="title,label", label=label)
+        with pytest.raises(InputError, match=message):
+            load_examples(find_task(task), str(file), "train", columns, require_labels=True)
     assert len(read(file, text="title,body")) == 2
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from albertine.check.findings import Finding, percent
+from albertine.check.findings import Finding
 from albertine.corpus.manifest import Manifest
-from albertine.display import display_text
+from albertine.display import display_text, percent
 from albertine.text.characters import list_characters
 from albertine.text.languages import language_name
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from albertine.check.findings import DataItem, Finding, percent
-from albertine.display import display_text
+from albertine.check.findings import DataItem, Finding
+from albertine.display import display_text, percent
 from albertine.text.settings import MIN_VOCAB_SIZE
 
 _LONG_SENTENCE = 2000  # characters without a sentence end

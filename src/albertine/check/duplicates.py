@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from albertine.check.findings import DataItem, Finding, Severity, percent
-from albertine.display import display_text
+from albertine.check.findings import DataItem, Finding, Severity
+from albertine.display import display_text, percent
 from albertine.tasks.formats.headers import is_number
 
 MAX_HASHES = 1 << 19

@@ -89,9 +89,3 @@ class Check(Protocol):
 
     def findings(self) -> Iterable[Finding]:
         """Yield what was found, after the last item."""
-
-
-def percent(count: int, total: int) -> str:
-    """Return a share with enough digits that a small one is not 0%."""
-    share = count / max(1, total)
-    return f"{share:.0%}" if share >= 0.1 or not count else f"{100 * share:.2g}%"

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from albertine.check.findings import DataItem, Finding, percent
-from albertine.display import display_text
+from albertine.check.findings import DataItem, Finding
+from albertine.display import display_text, percent
 from albertine.tasks.card import has_too_many_labels
 from albertine.tasks.formats.cells import joined_label
 from albertine.tasks.formats.decimals import has_decimal_comma
@@ -172,7 +172,7 @@ class LabelCheck:
 def _spelling_findings(labels: Collection[str]) -> Iterable[Finding]:
     if alike := labels_alike(labels):
         yield Finding(
-            "warning", "labels-alike", "labels that differ only in capitals", len(alike),
+            "warning", "labels-alike", "labels that differ only in capitals or accents", len(alike),
             " and ".join(map(display_text, alike[0])), advice="write them alike if they mean the same",
         )  # fmt: skip
     if marks := missing_marks(labels):

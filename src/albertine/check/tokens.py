@@ -6,7 +6,8 @@ from itertools import chain
 
 import numpy as np
 
-from albertine.check.findings import DataItem, Finding, percent
+from albertine.check.findings import DataItem, Finding
+from albertine.display import percent
 from albertine.text.characters import list_characters, lost_characters, single_characters
 from albertine.text.tokenizer import Tokenizer
 from albertine.text.word_encoder import WordEncoder

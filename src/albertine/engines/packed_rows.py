@@ -82,7 +82,7 @@ def _row_length(lengths: list[int]) -> int:
     An engine keeps memory for each shape of its input that it has seen, so there are few different lengths.
     """
     longest = max(lengths, default=0)
-    step = 8 if longest <= 64 else 16 if longest <= 128 else 32
+    step = 4 if longest <= 32 else 8 if longest <= 64 else 16 if longest <= 128 else 32
     return -(-longest // step) * step
 
 

@@ -152,7 +152,7 @@ def one_label_advice(label: str, *, balanced: bool) -> str:
 
     Args:
         label: the label.
-        balanced: whether all labels had the same weight in training.
+        balanced: whether all labels had the same weight in training, or could not have it.
     """
     weights = "" if balanced else "--train.class-weights balanced, "
     return (

@@ -6,7 +6,7 @@ OUT/dev_predictions.json   the predictions of the best model on dev, for its rep
 OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -80,6 +80,7 @@ def _finetune_in(
             raise InputError(f"{out}: is a single run; name another --out for several runs")
         if SINGLE_RUN in settings_by_run and any(out.glob(f"*/{CHECKPOINTS_FOLDER}/")):
             raise InputError(f"{out}: holds several runs; name another --out for a single run")
+        _check_runs_of_call(out, settings_by_run.keys())
         runs = _run_trials(out, settings_by_run, data, distributed, executor)
         if not distributed.is_main:
             return FinetuneResults(data.task.name, ())
@@ -104,7 +105,9 @@ def _write_results(
         predictions = predict_dev(out, data.train_examples, data.dev, settings.device)
         predictions.write(out)
     if (label := predictions.only_label(data.task.task_type)) is not None and not results.problem:
-        progress.print_message(f"{display_path(out)}: {one_label_advice(label, balanced=balanced)}")
+        cannot_weight = balanced or settings.train.learned_exit
+        advice = one_label_advice(label, balanced=cannot_weight)
+        progress.print_message(f"{display_path(out)}: {advice}")
     return results
 
 
@@ -134,6 +137,20 @@ def _run_trial(data: FinetuneData, job: tuple[Path, str, FinetuneSettings]) -> F
     run, name, settings = job
     with init_distributed(settings.device) as distributed:
         return finetune_run(run, name, settings, data, distributed, keeps_predictions=True)
+
+
+def _check_runs_of_call(out: Path, names: Collection[str]) -> None:
+    """Raise `InputError` if a folder holds runs of another call, whose results would be forgotten.
+
+    More or fewer seeds are no other call.
+    """
+    begun = {folder.parent.name for folder in out.glob(f"*/{CHECKPOINTS_FOLDER}/")}
+    others = sorted(begun.difference(names))
+    if others and not begun.issuperset(names):
+        raise InputError(
+            f"{out}: holds the run {others[0]}, which is not one of this call; repeat the former call, also "
+            "with more seeds, or name another --out"
+        )
 
 
 def _check_output_folder(out: Path) -> None:

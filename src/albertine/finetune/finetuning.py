@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from albertine.checksums import json_checksum
 from albertine.errors import InputError
 from albertine.finetune.class_weights import ClassWeights
 from albertine.finetune.dev_evaluation import DevEvaluation, DevEvaluator
@@ -162,6 +163,7 @@ class Finetuning:
             "num_held_out": len(held_out),
             "held_out_sha256": samples_digest(held_out),
             "start_sha256": self._start_sha256,
+            "labels_sha256": json_checksum(self._card.labels),
             **self._task_type.target_transform,
         }
 
@@ -175,6 +177,12 @@ class Finetuning:
         if fingerprint.pop("start_sha256", start) != start:  # earlier versions wrote none
             raise InputError(
                 "the run started from other weights than the model to start from has now; name another --out"
+            )
+        labels = current.pop("labels_sha256")
+        if fingerprint.pop("labels_sha256", labels) != labels:  # earlier versions wrote none
+            raise InputError(
+                "the labels are spelled in another way than those that the run started with; restore them, "
+                "or name another --out"
             )
         if fingerprint.keys() != current.keys():
             raise InputError(

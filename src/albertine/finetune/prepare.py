@@ -31,6 +31,7 @@ from albertine.settings.model import KINDS_OF_SETTINGS
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example, MultipleChoiceExample, TextExample, example_chunks
+from albertine.tasks.label_spelling import doubtful_labels
 from albertine.tasks.metrics.intervals import wilson_interval
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASKS, create_task_type, find_task, task_of_card
@@ -116,6 +117,8 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         progress.print_message(
             f"{dev_data or settings.data}: {_few_examples(task, card, len(dev), dev_data)}"
         )
+    for problem in () if task.labels else doubtful_labels(card.labels):
+        progress.print_message(f"{settings.data}: {problem}")
     for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
         progress.print_message(message)
     task_type = create_task_type(
@@ -148,7 +151,7 @@ def _few_examples(task: Task, card: TaskCard, count: int, dev_data: str | None) 
     """Return a message about an evaluation on few examples."""
     low, high = wilson_interval(0.5, count)
     effect = "scores depend on chance"
-    if "accuracy" in task.task_type.selecting_metrics(card):
+    if task.task_type.targets_are_labels and "accuracy" in task.task_type.selecting_metrics(card):
         effect = f"an accuracy can be wrong by {50 * (high - low):.0f} points by chance alone"
     advice = "give a file with more" if dev_data else "give --dev, or a larger --held-out"
     return f"{counted(count, 'example')} for evaluation, so {effect}; {advice}"
@@ -271,6 +274,8 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
     dev_split = task.split_names("dev", settings.dev or settings.data)[0]
     train = load_examples(task, settings.data, "train", settings, require_labels=True)
     dev = _dev_data(task, settings)
+    if dev is not None and settings.dev is None and "held_out" in settings.explicit_keys:
+        raise InputError(f"{settings.data}: has its own dev, so --held-out is not used; leave it out")
     if dev is not None:
         dev_examples = load_examples(
             task, dev, dev_split, settings, require_labels=True, num_options=train[0].num_options

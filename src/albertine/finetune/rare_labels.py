@@ -1,4 +1,4 @@
-"""Labels that a model cannot learn: those of no training example, of a single one, and doubtful ones."""
+"""Labels of texts that a model cannot learn, because no training example has them, or a single one."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
-from albertine.tasks.label_spelling import doubtful_labels
 
 _LISTED = 5
 
@@ -14,7 +13,7 @@ _LISTED = 5
 def rare_label_messages(
     train: Sequence[Example], dev: Sequence[Example], data: str, dev_data: str | None, *, header: bool
 ) -> list[str]:
-    """Return messages about rare and doubtful labels of texts; none if there are no such labels.
+    """Return messages about rare labels of texts; none if there are no such labels.
 
     Raises `InputError` if no example for evaluation has a label of a training example.
 
@@ -28,7 +27,7 @@ def rare_label_messages(
     counts = Counter(label for example in train for label in example.label_names)
     only_in_dev = sorted({label for example in dev for label in example.label_names} - set(counts))
     single = sorted(label for label, count in counts.items() if count == 1)
-    messages = [f"{data}: {problem}" for problem in doubtful_labels(counts)]
+    messages = []
     if only_in_dev and dev_data is None:
         messages.append(
             f"{data}: labels whose examples are all held out for evaluation, so that the model cannot learn "

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -18,6 +18,11 @@ from albertine.json_input import JsonError, dataclass_from_json
 from albertine.tasks.registry import find_task
 
 RESULTS_FILE = "results.json"
+
+
+def common_metrics(runs: Sequence[FinetuneResult]) -> list[str]:
+    """Return the names of the metrics that all runs have; another version may have written some of them."""
+    return [name for name in runs[0].metrics if all(name in run.metrics for run in runs)]
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class FinetuneResults:
     def median_metrics(self) -> dict[str, float]:
         """The median of each metric over the runs with the hyperparameters of the best."""
         runs = self.runs_like_best
-        return {name: median(run.metrics[name] for run in runs) for name in runs[0].metrics}
+        return {name: median(run.metrics[name] for run in runs) for name in common_metrics(runs)}
 
     @property
     def problem(self) -> str | None:

@@ -6,7 +6,8 @@ from pathlib import Path
 from rich.markup import escape
 
 from albertine import progress
-from albertine.finetune.results import FinetuneResults
+from albertine.display import counted
+from albertine.finetune.results import FinetuneResults, common_metrics
 from albertine.storage.objects import display_path
 from albertine.storage.urls import storage_url
 from albertine.tasks.metrics.display import (
@@ -26,7 +27,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
     if as_json:
         progress.print_json(results.to_json())
         return
-    names = shown_metrics(runs[0].metrics)
+    names = shown_metrics(common_metrics(runs))
     table = result_table(
         "run",
         "learning rate",
@@ -39,7 +40,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
     for run in runs:
         best_step = f"{run.best_step:,} of {run.steps:,}"
         if run.restarts:
-            best_step += f", {run.restarts} restarts"
+            best_step += f", {counted(run.restarts, 'restart')}"
         cells = (f"{run.lr:.3g}", f"{run.batch_size:,}", f"{run.dropout:g}", best_step)
         metrics = {name: run.metrics[name] for name in names}
         table.add_row(escape(run.run_name or Path(out).name), *cells, escape(format_metrics(metrics)))
@@ -51,7 +52,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
         table.add_row(f"median{of_best}", *[""] * 4, escape(shown))
         values_by_metric = {name: [run.metrics[name] for run in like_best] for name in names}
         ranges = (
-            f"{metric_title(name)} {format_metric(name, min(values))}-{format_metric(name, max(values))}"
+            f"{metric_title(name)} {format_metric(name, min(values))} to {format_metric(name, max(values))}"
             for name, values in values_by_metric.items()
         )
         table.add_row(f"range{of_best}", *[""] * 4, escape(", ".join(ranges)))

@@ -192,7 +192,12 @@ class SweepGrid(Settings):
             if not (0 <= value < 1 if key == "dropout" else 0 < value < math.inf):
                 allowed = "from 0 to below 1" if key == "dropout" else "above 0"
                 raise SettingError(key, getattr(self, key), f"each must be {allowed}")
-            entries.append((value, word.strip().endswith("x")))
+            is_multiple = word.strip().endswith("x")
+            if is_multiple and key == "dropout":
+                raise SettingError(
+                    key, getattr(self, key), "must be values; only lr and batch_size have an x"
+                )
+            entries.append((value, is_multiple))
         return entries
 
 

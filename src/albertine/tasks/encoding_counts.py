@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from albertine import progress
+from albertine.display import percent
 from albertine.tasks.sequences import EncodedExample
 from albertine.text.tokenizer import SpecialTokenIds
 
@@ -95,6 +96,6 @@ class EncodingCounts:
             )
         if self._num_unknown_tokens:
             progress.print_message(
-                f"{name}: {100 * self.unknown_share:.2g}% of the tokens are unknown; "
+                f"{name}: {percent(self._num_unknown_tokens, self._num_tokens)} of the tokens are unknown; "
                 "the vocabulary lacks their characters"
             )

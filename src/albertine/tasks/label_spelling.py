@@ -1,5 +1,6 @@
 """Labels that look like one label in two spellings, or like a mark of a missing value."""
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Collection
 
@@ -15,7 +16,10 @@ def doubtful_labels(labels: Collection[str]) -> list[str]:
     problems = []
     if alike := labels_alike(labels):
         shown = ", ".join(" and ".join(map(display_text, spellings)) for spellings in alike[:_LISTED])
-        problems.append(f"labels differ only in capitals: {shown}; write them alike if they mean the same")
+        problems.append(
+            f"labels differ only in capitals or in the form of accents: {shown}; write them alike if they "
+            "mean the same"
+        )
     if marks := missing_marks(labels):
         shown = ", ".join(map(display_text, marks))
         problems.append(f"the label {shown} counts as a class; remove its rows if it marks a missing label")
@@ -23,10 +27,10 @@ def doubtful_labels(labels: Collection[str]) -> list[str]:
 
 
 def labels_alike(labels: Collection[str]) -> list[tuple[str, ...]]:
-    """Return the labels that differ only in capitals, together."""
+    """Return the labels that differ only in capitals, or in how an accent is stored, together."""
     by_spelling = defaultdict(list)
     for label in sorted(labels):
-        by_spelling[label.casefold()].append(label)
+        by_spelling[unicodedata.normalize("NFC", label).lower()].append(label)
     return [tuple(group) for group in by_spelling.values() if len(group) > 1]
 
 

@@ -9,6 +9,7 @@ from albertine.errors import InputError
 from albertine.tasks.card import COLUMN_SETTINGS
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
+from albertine.tasks.formats.conll import CONLL_SUFFIXES
 from albertine.tasks.formats.locations import check_exists, is_folder, local_data, read_locally
 from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix, has_header_line
 from albertine.tasks.settings import DataSettings, Split
@@ -176,10 +177,12 @@ def check_column_options(data: str, settings: DataSettings, task: Task) -> None:
         task: the task, which may have an official layout.
     """
     is_official = task.has_official_layout(data)
-    used, defaults = () if is_official else task.task_type.column_settings, DataSettings()
+    is_conll = data_suffix(Path(data)) in CONLL_SUFFIXES
+    used, defaults = () if is_official or is_conll else task.task_type.column_settings, DataSettings()
     for name in COLUMN_SETTINGS:
         if name not in used and getattr(settings, name) != getattr(defaults, name):
             reader = f"the official layout of {task.name}" if is_official else task.task_type.title
+            reader = "a CoNLL file, whose last column has the tags" if is_conll else reader
             raise InputError(f"{data}: --{name.replace('_', '-')} is not used for {reader}; leave it out")
 
 

@@ -71,7 +71,6 @@ def read_rows(
         selection = select_columns(source, available, required_columns, joinable_columns, keep)
         is_selected = True
         is_data = header and looks_like_data(available, first_rows, label_column)
-        _refuse_label_in_text(source, selection, label_column, option_by_column or {})
         missing = selection.missing_in(available)
         option = _option_of(missing, selection, option_by_column or {})
         if missing is None:
@@ -111,23 +110,6 @@ def read_rows(
             yield _with_selection(row, selection)
         except RowError as error:
             errors.handle(row.location, str(error))
-
-
-def _refuse_label_in_text(
-    source: str, selection: ColumnSelection, label_column: str | None, option_by_column: Mapping[str, str]
-) -> None:
-    """Raise `InputError` if a text is joined with a column of labels, and the model would read the answer."""
-    if label_column is None:
-        return
-    labels = selection.joined.get(label_column, (label_column,))
-    for name, parts in selection.joined.items():
-        column = next((part for part in parts if part in labels), None)
-        if name != label_column and column is not None:
-            option = option_by_column.get(name, "--text")
-            raise InputError(
-                f"{source}: column {display_text(column)} is the label and a part of the text, so a model "
-                f"would read the answer; leave it out of {option}"
-            )
 
 
 def _option_of(

@@ -4,6 +4,7 @@ Each label has a probability of its own, a sigmoid. A prediction has the labels 
 the threshold, which is the one with the best micro-averaged F1 on dev.
 """
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -296,9 +297,9 @@ class MultiLabel(TextTask):
             return None
         return identical_predictions(
             [tuple(prediction["labels"]) for prediction in predictions],
-            [tuple(sorted(example.labels or ())) for example in examples],
+            [tuple(sorted(example.labels or (), key=self.labels.index)) for example in examples],
             _label_text,
-            loss,
+            math.inf,  # the loss of each label has been judged above
         )
 
 

@@ -52,6 +52,11 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _EXAMPLE_OPTIONS = ("in the drawer", "in the garden", "at the market", "on the table", "under the bed")
 
 
+def _num_options(example: Example) -> int:
+    assert isinstance(example, MultipleChoiceExample)
+    return len(example.options)
+
+
 class MultipleChoice(TaskType):
     """The task type "choice": one option of a question; all questions have the same number of options."""
 
@@ -133,15 +138,18 @@ class MultipleChoice(TaskType):
 
         Args:
             examples: all questions.
-            num_options: number of options of each question; if None, that of the first question.
+            num_options: number of options of each question; if None, that of most questions, all of which are
+                then read first.
             errors: handles the questions with another number of options.
         """
+        if num_options is None:
+            examples = list(examples)
+            num_options = most_common(map(_num_options, examples)) if examples else None
         only_options = False
         num_labeled = num_first = 0
         for index, example in enumerate(examples):
             assert isinstance(example, MultipleChoiceExample)
             only_options = (only_options or index == 0) and not (example.context or example.question)
-            num_options = num_options or len(example.options)
             num_labeled += example.is_labeled
             num_first += example.correct_option == 0
             if len(example.options) == num_options:

@@ -114,6 +114,8 @@ class Regression(TextTask):
                 f"divide all numbers, so that none is above {_MAX_NUMBER:g}"
             )
         self._mean, self._scale = float(numbers.mean()), float(numbers.std())
+        if self._scale == 0.0:
+            raise InputError(f"{source}: the numbers are too close to each other; multiply them")
 
     def weights_to_save(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the output layers, those of exits too, with mean and standard deviation folded in."""

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from albertine.display import counted
+from albertine.display import counted, display_text
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
-from albertine.tasks.card import TaskCard, sorted_labels
+from albertine.tasks.card import TaskCard, has_too_many_labels, sorted_labels
 from albertine.tasks.examples import Example, TaggedExample
 from albertine.tasks.formats.cells import example_id, parse_words
 from albertine.tasks.formats.columns import KeepRequest
@@ -83,9 +83,20 @@ class Tagging(TaskType):
         return cls(tokenizer, card.labels, card.max_length, dropout)
 
     @classmethod
-    def complete_card(cls, card: TaskCard, examples: Sequence[TaggedExample], source: str) -> TaskCard:  # noqa: ARG003
-        """Return the card with the tags of the examples as labels."""
-        return replace(card, labels=sorted_labels(tag for example in examples for tag in example.tags or ()))
+    def complete_card(cls, card: TaskCard, examples: Sequence[TaggedExample], source: str) -> TaskCard:
+        """Return the card with the tags of the examples as labels; there must be several, and not too many."""
+        tags = sorted_labels(tag for example in examples for tag in example.tags or ())
+        num_words = sum(len(example.words) for example in examples)
+        if len(tags) < 2:
+            raise InputError(
+                f"{source}: all tags are {display_text(''.join(tags))}; there must be at least two"
+            )
+        if has_too_many_labels(len(tags), num_words):
+            raise InputError(
+                f"{source}: {len(tags):,} tags of {num_words:,} words; the last column of a CoNLL file, or "
+                "that of --label, must have the tags"
+            )
+        return replace(card, labels=tags)
 
     @classmethod
     def read_examples(

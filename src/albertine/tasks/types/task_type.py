@@ -25,9 +25,10 @@ from albertine.settings import HeadSettings
 from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
-from albertine.tasks.formats.columns import KeepRequest
+from albertine.tasks.formats.columns import KeepRequest, refuse_label_in_text
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.formats.tables import read_rows
+from albertine.tasks.label_spelling import labels_alike
 from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
@@ -40,6 +41,7 @@ SampleScores: TypeAlias = NDArray[np.float32]
 Metrics: TypeAlias = dict[str, float]
 Prediction: TypeAlias = dict[str, Any]
 
+_TEXT_SETTINGS = ("text", "text_pair", "context", "question", "options")
 _MIN_PREDICTIONS = 20  # fewer may be identical by chance
 _MAJORITY_SHARE = 0.9
 _INFORMED_SHARE = 0.99  # a loss that is closer to the entropy of the labels may be lower by chance
@@ -152,7 +154,8 @@ class TaskType(ABC):
             keep: columns to keep in the examples.
         """
         if require_labels and "label" in cls.column_settings:
-            check_label_is_no_text(source, columns, cls.column_settings)
+            texts = {name: getattr(columns, name) for name in _TEXT_SETTINGS if name in cls.column_settings}
+            refuse_label_in_text(source, texts, columns.label)
         required = cls.required_columns(columns, require_labels=require_labels)
         required |= {columns.id: "--id"} if require_ids else {}
         optional = [getattr(columns, name) for name in cls.optional_columns]
@@ -346,22 +349,6 @@ def column_options(columns: DataSettings, *names: str) -> dict[str, str]:
     return {getattr(columns, name): f"--{name.replace('_', '-')}" for name in names}
 
 
-def check_label_is_no_text(source: str, columns: DataSettings, used: Sequence[str]) -> None:
-    """Raise `InputError` if the column of labels is also one of the texts that a model reads.
-
-    Args:
-        source: a file, or a data set of the hub.
-        columns: settings that hold the names of the columns.
-        used: those of the settings that the task uses.
-    """
-    for name in ("text", "text_pair", "context", "question", "options"):
-        if name in used and getattr(columns, name) == columns.label:
-            raise InputError(
-                f"{source}: --{name.replace('_', '-')} and --label both name the column "
-                f"{display_text(columns.label)}, so a model would read the answer; name another"
-            )
-
-
 def require_label(value: Any, location: str, description: str) -> Any:
     """Return the label of an example; raise `InputError` if it is None."""
     if value is None:
@@ -374,8 +361,9 @@ def unknown_label_error(location: str, kind: str, label: str, known: Sequence[st
 
     Such a row is not skipped: without the rows that the model cannot get right, its score would be too high.
     """
-    alike = next((other for other in known if other.casefold() == label.casefold()), None)
-    advice = f"write {display_text(alike)}" if alike else "correct it, or remove such rows"
+    alike = next((group for group in labels_alike({*known, label}) if label in group), ())
+    other = next((spelling for spelling in alike if spelling != label), None)
+    advice = f"write {display_text(other)}" if other else "correct it, or remove such rows"
     shown = display_text(", ".join(known))
     return InputError(
         f"{location}: {kind} {display_text(label)} is not one of the model's: {shown}; {advice}"
