@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 from albertine.interruptions import InterruptHandler, report_interruption
 
@@ -38,6 +39,7 @@ def main() -> int:
             sys.stdout = ClosedOutput()
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # open until the process ends
+        _write_utf_8(sys.stdout)
         from albertine.cli import app
         from albertine.command import run_command
 
@@ -51,6 +53,15 @@ def main() -> int:
             sys.stderr.flush()
         os._exit(status)
     return status
+
+
+def _write_utf_8(stream: TextIO) -> None:
+    """Let results be UTF-8, as JSON is; a terminal shows escapes of characters that it lacks."""
+    if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+        if stream.isatty():
+            stream.reconfigure(errors="backslashreplace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def _ignore_signals() -> None:

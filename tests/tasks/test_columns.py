@@ -153,10 +153,15 @@ def test_options_that_are_for_other_data_are_refused(tmp_path: Path) -> None:
         load_examples(find_task("cola"), str(tmp_path), "train", folder, require_labels=True)
     split = DataSettings().with_explicit_keys({"split"})
     with pytest.raises(InputError, match=r"a\.csv: --split is for the folder of a task; leave it out"):
-        check_split_option(str(file), split)
+        check_split_option(str(file), split, find_task("classify"))
     with pytest.raises(InputError, match=r"hub:a/b: --split .*; name the split in --data, as in hub:OWNER"):
-        check_split_option("hub:a/b", split)
-    check_split_option(str(tmp_path), split)
+        check_split_option("hub:a/b", split, find_task("classify"))
+    check_split_option(str(tmp_path), split, find_task("classify"))
+    check_split_option("hub:nyu-mll/glue", split, find_task("cola"))
+    with pytest.raises(InputError, match=r"glue:cola:test: cola reads the splits .*; leave the split out"):
+        load_examples(
+            find_task("cola"), "hub:nyu-mll/glue:cola:test", "dev", DataSettings(), require_labels=True
+        )
 
 
 def test_a_column_of_ids_must_exist_if_it_is_named(tmp_path: Path) -> None:

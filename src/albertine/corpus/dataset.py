@@ -75,7 +75,8 @@ class PretrainDataset:
             raise InputError(_no_sample_message(corpus, split, fraction))
         if objective.pair == "nsp" and sum(shard.num_texts for shard in self._shards) < 2:
             raise InputError(
-                f"{corpus.folder}: objective.pair nsp needs two documents, {split} has one; use sop or none"
+                f"{corpus.folder}: objective.pair nsp needs two documents, {split} has one; use sop or none, "
+                f"or build the corpus with more text{' or a larger --held-out' if split == 'dev' else ''}"
             )
         special = corpus.tokenizer.special_ids
         self._cls, self._sep, self._mask = special.cls, special.sep, special.mask

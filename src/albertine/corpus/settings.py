@@ -1,13 +1,16 @@
 """Settings of a corpus and of the samples drawn from it; without heavy imports, so that --help is fast."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from albertine.settings import Settings, setting
 from albertine.settings.schema import SettingError
 from albertine.text.settings import ReadingSettings
 
 LARGEST_EXACT_INTEGER = 1 << 53  # larger integers are not exact as a JSON number (float64)
+
+
+PairTask: TypeAlias = Literal["sop", "nsp", "none"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class CorpusSettings(ReadingSettings):
 class ObjectiveSettings(Settings):
     """Settings of the pre-training objective: segment pairs, lengths and masking."""
 
-    pair: Literal["sop", "nsp", "none"] = setting(
+    pair: PairTask = setting(
         "sop", "Pair objective: sentence order (sop), next sentence (nsp), or one segment (none)."
     )
     max_length: int = setting(

@@ -158,7 +158,9 @@ class LimitedConnection(H11Protocol):
             head = h11.Response(
                 status_code=status, headers=response.raw_headers, reason=STATUS_PHRASES[status]
             )
-            for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
+            is_head = not self._is_answered and self.cycle.scope["method"] == "HEAD"  # its answer has no body
+            body = [] if is_head else [h11.Data(data=bytes(response.body))]
+            for event in (head, *body, h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         if self.cycle is not None:  # its handler would write into the closed connection
             self.cycle.disconnected = True

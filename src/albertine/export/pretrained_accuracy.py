@@ -10,7 +10,7 @@ import numpy as np
 from albertine.corpus.batches import collate
 from albertine.corpus.corpus import check_same_tokenizer, open_corpus
 from albertine.corpus.dataset import PretrainDataset
-from albertine.corpus.settings import ObjectiveSettings
+from albertine.corpus.settings import ObjectiveSettings, PairTask
 from albertine.engines.engine import Engine
 from albertine.engines.exported_folder import open_export
 from albertine.engines.torch_engine import prepare_torch_engine
@@ -37,7 +37,8 @@ class PretrainedJudge(Judge):
             corpus = open_corpus(settings.corpus)
             check_same_tokenizer(source, tokenizer.fingerprint, corpus)
             length = min(_SAMPLE_TOKENS, model.settings.max_length)
-            self._dataset = PretrainDataset(corpus, ObjectiveSettings("sop", length), "dev")
+            pair: PairTask = "sop" if model.head_settings.kind == "pretrain" else "none"
+            self._dataset = PretrainDataset(corpus, ObjectiveSettings(pair, length), "dev")
         self.has_labels = self._dataset is not None
         # A file that cannot be read must fail before the export.
         calibrate = settings.calibrate

@@ -27,6 +27,7 @@ from albertine.inference.predict import prediction_writer, split_names_to_predic
 from albertine.inference.read_split import read_split
 from albertine.inference.settings import EnsembleSettings
 from albertine.inference.table_writer import RowStream
+from albertine.inference.training_data import training_data_message
 from albertine.interop.hub import is_ensemble
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
@@ -73,6 +74,9 @@ def evaluate_ensemble(
     _check_arguments(sources, settings, out, save)
     assert settings.data is not None
     models = _load_candidates(sources, settings)
+    for source in sources:
+        if message := training_data_message(source, settings.data):
+            progress.print_message(message)
     first = models[0]
     dev_name = first.task.split_names("dev", settings.data)[0]
     output = None if out is None else _PredictionOutput(first, settings, dev_name, Path(out))

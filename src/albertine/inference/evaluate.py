@@ -8,7 +8,7 @@ from statistics import fmean
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.inference.ensemble_model import TaskModel, load_task_model
+from albertine.inference.ensemble_model import EnsembleModel, TaskModel, load_task_model
 from albertine.inference.read_split import read_split
 from albertine.inference.settings import EvaluateSettings
 from albertine.inference.training_data import training_data_message
@@ -69,16 +69,22 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
     assert settings.data is not None
     results = []
     for source in sources:
-        if message := training_data_message(source, settings.data):
-            progress.print_message(message)
         model = load_task_model(
             source, settings.engine_options, task=settings.task, exit_rule=settings.exit_rule
         )
+        _warn_of_training_data(source, model, settings.data)
         for split_name in model.task.split_names(settings.split, settings.data):
             results.append(evaluate_split(model, split_name, settings))
             if len(sources) > 1:  # not only at the end, in case a later model fails
                 progress.print_message(f"{source}, {split_name}: {format_metrics(results[-1].metrics)}")
     return results
+
+
+def _warn_of_training_data(source: str | Path, model: TaskModel, data: str) -> None:
+    """Print a message if a model, or a member of an ensemble, was trained on the data."""
+    runs = [member.folder for member in model.members] if isinstance(model, EnsembleModel) else [source]
+    if message := next(filter(None, (training_data_message(run, data) for run in runs)), None):
+        progress.print_message(message)
 
 
 def check_evaluation(sources: Sequence[str | Path], settings: EvaluateSettings) -> None:

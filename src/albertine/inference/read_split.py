@@ -8,7 +8,12 @@ from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.reading import labeled_examples, no_examples_error, report_skipped
 from albertine.tasks.settings import DataSettings
-from albertine.tasks.task import check_column_options, check_header_option, check_split_option
+from albertine.tasks.task import (
+    check_column_options,
+    check_header_option,
+    check_hub_split,
+    check_split_option,
+)
 from albertine.text.documents import ReadErrors
 
 
@@ -34,7 +39,8 @@ def read_split(
     assert settings.data is not None
     check_header_option(settings.data, settings, model.task)
     check_column_options(settings.data, settings, model.task)
-    check_split_option(settings.data, settings)
+    check_hub_split(settings.data, model.task)
+    check_split_option(settings.data, settings, model.task)
     errors = ReadErrors(skip=settings.on_error == "skip")
     examples = model.task.read_examples(
         settings.data,

@@ -53,4 +53,4 @@ def show_ensemble(result: EnsembleResult, *, as_json: bool) -> None:
     gain = f"{100 * result.gain:+.2f} over the best single model"
     if len(result.selected) < len(result.candidates):
         gain += ", on the examples that selected the members, so somewhat too high"
-    console.print(f"{summary}; {gain}", highlight=False)
+    console.print(f"{summary}; {gain}", highlight=False, markup=False)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from albertine import progress
-from albertine.atomic import atomic_file
 from albertine.inference.exit_curve import ExitCurve, measure_exits
 from albertine.inference.exit_points import FULL_DEPTH, ExitPoint
 from albertine.inference.settings import EvaluateSettings
-from albertine.storage.output_file import check_output_file
+from albertine.storage.objects import display_path
+from albertine.storage.output_file import check_output_file, output_file
 from albertine.tasks.metrics.display import result_table
 from albertine.tasks.metrics.intervals import Estimate
 
@@ -38,7 +38,7 @@ def show_exit_curves(models: Sequence[str], settings: EvaluateSettings, *, as_js
             _print_curve(curve)
     if settings.picture is not None:
         draw_curves(curves, settings.picture)
-        progress.print_message(f"{settings.picture}: the curve")
+        progress.print_message(f"{display_path(settings.picture)}: the curve")
 
 
 def _print_curve(curve: ExitCurve) -> None:
@@ -102,8 +102,7 @@ def draw_curves(curves: Sequence[ExitCurve], file: Path) -> None:
         left.set_ylabel("score (%)")
         if len(curve.points) > 1:
             left.legend(frameon=False, fontsize=8, loc="lower right")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(file) as partial:
+    with output_file(file) as partial:
         figure.savefig(partial, format="svg")
 
 

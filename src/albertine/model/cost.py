@@ -10,7 +10,7 @@ attention recomputes them. Weights, gradients and the two moments of the optimiz
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from albertine.model.parameter_counts import count_parameters
@@ -71,6 +71,23 @@ def count_flops(model: ModelSettings, length: int, masked_fraction: float = MASK
         training_per_token=training,
         training_with_recomputation_per_token=training + layers - skipped,
     )
+
+
+def pretraining_flops(
+    model: ModelSettings,
+    length: int,
+    depths: tuple[int, ...],
+    masked_fraction: float,
+    *,
+    recompute: bool = False,
+) -> float:
+    """Return the FLOPs per token of forward and backward pass, with the head after each of some depths."""
+    flops = count_flops(replace(model, layers=depths[-1]), length, masked_fraction)
+    # The backward pass takes twice the operations of the forward pass.
+    more_heads = 3 * (len(depths) - 1) * flops.heads_per_token
+    if recompute:
+        return flops.training_with_recomputation_per_token + more_heads
+    return flops.training_per_token + more_heads
 
 
 def prediction_flops(

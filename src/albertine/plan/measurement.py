@@ -16,9 +16,10 @@ import torch
 
 from albertine import progress
 from albertine.corpus.batches import Batch
+from albertine.corpus.settings import PairTask
 from albertine.device import peak_flops, synchronized_time
 from albertine.display import counted
-from albertine.model.cost import Precision
+from albertine.model.cost import Precision, pretraining_flops
 from albertine.model.encoder import ComputeOptions
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
@@ -26,7 +27,7 @@ from albertine.model.parameter_counts import count_parameters
 from albertine.model.strip import Strip
 from albertine.plan.estimate import StepTime
 from albertine.plan.random_samples import RandomSamples
-from albertine.plan.workload import Stage, Workload, pretraining_flops
+from albertine.plan.workload import Stage, Workload
 from albertine.pretrain.setup import PRETRAIN_HEAD
 from albertine.settings import ModelSettings
 from albertine.train.gradients import make_gradients
@@ -87,7 +88,8 @@ def measure_step(
     token_seconds, drawing_seconds = [], []
     update_seconds: list[float] = []
     for stage, trial in zip(workload.stages, trials, strict=True):
-        samples = RandomSamples(trial.length, trial.masked_fraction, workload.model.vocab_size)
+        pair: PairTask = "sop" if workload.model.segments > 1 else "none"
+        samples = RandomSamples(trial.length, trial.masked_fraction, workload.model.vocab_size, pair)
         pass_seconds, updates = measured.time_passes(trial, samples.batch(trial.sequences), seconds)
         token_seconds.append(pass_seconds * stage.flops / trial.flops)
         update_seconds += updates

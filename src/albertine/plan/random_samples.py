@@ -16,7 +16,7 @@ from tokenizers.models import WordLevel
 from albertine.corpus.batches import Batch, collate
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
-from albertine.corpus.settings import ObjectiveSettings
+from albertine.corpus.settings import ObjectiveSettings, PairTask
 from albertine.corpus.shards import EncodedDocuments, Shard, to_record_batch, write_record_batches
 from albertine.text.tokenizer import SpecialTokenIds, Tokenizer
 
@@ -31,16 +31,17 @@ _SECONDS, _MIN_DRAWS = 0.3, 10
 class RandomSamples:
     """Samples of pre-training from random tokens, with the lengths that ordinary text gives."""
 
-    def __init__(self, length: int, masked_fraction: float, vocab_size: int):
+    def __init__(self, length: int, masked_fraction: float, vocab_size: int, pair: PairTask = "sop"):
         """Prepare the samples.
 
         Args:
             length: tokens of the longest samples.
             masked_fraction: fraction of the tokens to predict.
             vocab_size: number of token ids.
+            pair: what is predicted of two segments.
         """
         length = max(_MIN_LENGTH, length)
-        objective = ObjectiveSettings("sop", max_length=length, mlm_probability=masked_fraction)
+        objective = ObjectiveSettings(pair, max_length=length, mlm_probability=masked_fraction)
         with TemporaryDirectory(prefix="albertine-") as folder:
             self._dataset = PretrainDataset(_RandomCorpus(Path(folder), length, vocab_size), objective)
 

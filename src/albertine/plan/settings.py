@@ -54,6 +54,8 @@ class PlanSettings(PretrainSettings):
         parse_hardware(self.hardware)
         if self.tokens is not None:
             parse_tokens(self.tokens)
+            if self.train.minutes is not None:
+                raise SettingError("tokens", self.tokens, "must be left out with minutes", ("train.minutes",))
         for name in ("examples", "example_tokens"):
             if self.finetune is None and getattr(self, name) is not None:
                 raise SettingError(name, getattr(self, name), "needs finetune = TASK", ("finetune",))

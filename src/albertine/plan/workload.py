@@ -12,14 +12,14 @@ from albertine.errors import InputError
 from albertine.finetune.paper_defaults import default_optimizer, task_defaults
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.transformers_config import checkpoint_model_settings
-from albertine.model.cost import MASKED_FRACTION, count_flops, prediction_flops
+from albertine.model.cost import MASKED_FRACTION, prediction_flops, pretraining_flops
 from albertine.model.model import Model
 from albertine.plan.settings import PlanSettings, parse_hardware, parse_tokens
-from albertine.pretrain.curriculum import CURRICULUM_KEYS, GROW, growing_depth
+from albertine.pretrain.curriculum import GROW
 from albertine.pretrain.default_length import fitting_batch_tokens, with_default_length
 from albertine.pretrain.duration import with_steps
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import PRETRAIN_HEAD, model_from_checkpoint
+from albertine.pretrain.setup import PRETRAIN_HEAD, model_from_checkpoint, resolved_growth
 from albertine.settings import HeadSettings, ModelSettings, SettingError
 from albertine.tasks.registry import find_task
 from albertine.train.duration import TRIAL_STEPS, check_length, trial_settings
@@ -189,19 +189,16 @@ def _with_steps(settings: PlanSettings) -> PlanSettings:
     if "objective.max_length" not in explicit_keys:
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
     if curriculum.depth == GROW:
-        depth = growing_depth(model.layers, train.steps) if model.shares_all_layers else None
+        has_checkpoint = settings.init_from is not None
+        depth = resolved_growth(replace(settings, train=train), model, has_checkpoint=has_checkpoint)
         curriculum = replace(curriculum, depth=depth)
     return replace(settings, train=train, objective=objective, curriculum=curriculum)
 
 
 def _pretraining_stages(settings: PretrainSettings) -> Sequence[Stage]:
     """Return the stages of a curriculum."""
-    starts = {0.0, 1.0}
-    for key in CURRICULUM_KEYS:
-        curriculum = settings.curriculum.stages(key)
-        starts |= set(curriculum.starts) if curriculum else set()
     stages = []
-    for start, end in pairwise(sorted(starts)):
+    for start, end in pairwise(settings.curriculum.boundaries()):
         step = min(settings.train.steps - 1, math.ceil(start * settings.train.steps))
         objective, depths = settings.objective_at(step), settings.exit_depths_at(step)
         flops = pretraining_flops(
@@ -213,17 +210,6 @@ def _pretraining_stages(settings: PretrainSettings) -> Sequence[Stage]:
         )
         stages.append(Stage(end - start, objective.max_length, objective.mlm_probability, depths, flops))
     return stages
-
-
-def pretraining_flops(
-    model: ModelSettings, length: int, depths: tuple[int, ...], masked_fraction: float, *, recompute: bool
-) -> float:
-    """Return the FLOPs per token of forward and backward pass, with the head after each of some depths."""
-    flops = count_flops(replace(model, layers=depths[-1]), length, masked_fraction)
-    more_heads = (1 + _BACKWARD) * (len(depths) - 1) * flops.heads_per_token
-    if recompute:
-        return flops.training_with_recomputation_per_token + more_heads
-    return flops.training_per_token + more_heads
 
 
 def _finetuning_workload(settings: PlanSettings, task_name: str) -> Workload:

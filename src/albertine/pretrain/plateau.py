@@ -104,10 +104,12 @@ class PlateauDetector:
             )
         if schedule.warmup < default_warmup(train.steps, train.batch_tokens) / 2:
             causes.append(f"the warm-up is short: --train.warmup {schedule.warmup:,}")
-        first_and_last = [self.settings.objective_at(step).mlm_probability for step in (0, train.steps - 1)]
-        if max(first_and_last) > 0.4 or min(first_and_last) < 0.1:
-            causes.append(f"masking is unusual: {first_and_last[0]:.0%} of the tokens; 15% is usual")
-        if self.settings.init_from is None and not self.settings.local_start:
+        stages = self.settings.curriculum.stages("mlm_probability")
+        fractions = stages.values if stages else (self.settings.objective.mlm_probability,)
+        if unusual := next((fraction for fraction in fractions if not 0.1 <= fraction <= 0.4), None):
+            causes.append(f"masking is unusual: {unusual:.0%} of the tokens; 15% is usual")
+        has_positions = not self.settings.model.rotary  # without them, there is no local start
+        if self.settings.init_from is None and has_positions and not self.settings.local_start:
             causes.append("no local start: --no-local-start; with it, heads attend to neighbouring tokens")
         if self.unknown_fraction > 0.01:
             causes.append(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.interop.huggingface import checkpoint_writer
 from albertine.json_input import dataclass_from_json
-from albertine.model.cost import count_flops
+from albertine.model.cost import pretraining_flops
 from albertine.model.heads import PretrainingOutput
 from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
@@ -189,11 +189,7 @@ class Pretraining:
 
     def _flops_per_token(self, step: int) -> float:
         objective, depths = self.settings.objective_at(step), self.settings.exit_depths_at(step)
-        model = replace(self.settings.model, layers=depths[-1])
-        flops = count_flops(model, objective.max_length, objective.mlm_probability)
-        # The backward pass takes twice the operations of the forward pass.
-        more_heads = 3 * (len(depths) - 1) * flops.heads_per_token
-        return flops.training_per_token + more_heads
+        return pretraining_flops(self.settings.model, objective.max_length, depths, objective.mlm_probability)
 
     def work(self, start: int, end: int) -> float:
         """Return the sum of the FLOPs per token of the steps, all of which have about as many tokens.

@@ -9,7 +9,6 @@ corpus.
 import json
 import math
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.device import choose_device, choose_precision
 from albertine.errors import InputError
+from albertine.interop.hub import locate_checkpoint
 from albertine.model.depth_plan import depth_plan
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
@@ -39,6 +39,7 @@ from albertine.pretrain.setup import load_pretrained_checkpoint
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import build_settings
 from albertine.tasks.metrics.intervals import Estimate
+from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.run_folder import SETTINGS_FILE, read_run_settings
 
 _MICRO_BATCH_TOKENS = 4_096
@@ -85,12 +86,14 @@ class ProbeResult:
 
 
 def _trained_length(checkpoint: str) -> int:
-    """Return the length of the longest samples of a run; 512 for other checkpoints.
+    """Return the length of the longest samples of a run, or of the run of a checkpoint; 512 for other models.
 
     A model with rotary positions may take more tokens than it has seen together, and is worse on them.
     """
-    run = Path(checkpoint)
-    if not (run / SETTINGS_FILE).exists():  # a finished run may have lost its checkpoints
+    folder = locate_checkpoint(checkpoint)
+    candidates = (folder, folder.parent.parent if folder.parent.name == CHECKPOINTS_FOLDER else folder)
+    run = next((each for each in candidates if (each / SETTINGS_FILE).exists()), None)
+    if run is None:  # of another program
         return 512
     return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).longest_sample()
 

@@ -59,7 +59,7 @@ def resolved_settings(
         objective = replace(objective, max_length=min(objective.max_length, model.max_length))
     curriculum = settings.curriculum
     if curriculum.depth == GROW:
-        depth = _growing_depth(settings, model, has_checkpoint=init_model_settings is not None)
+        depth = resolved_growth(settings, model, has_checkpoint=init_model_settings is not None)
         curriculum = replace(curriculum, depth=depth)
     schedule = LearningRateSchedule.from_settings(settings.train)
     train = replace(settings.train, lr=schedule.peak_lr, warmup=schedule.warmup)
@@ -81,7 +81,7 @@ def resolved_settings(
     return resolved
 
 
-def _growing_depth(settings: PretrainSettings, model: ModelSettings, *, has_checkpoint: bool) -> str | None:
+def resolved_growth(settings: PretrainSettings, model: ModelSettings, *, has_checkpoint: bool) -> str | None:
     """Return the stages of a growing depth; None if a preset asks for it and the model has another start.
 
     Raises `InputError` if the user asks for it and the layers of the model do not share their weights.

@@ -40,6 +40,10 @@ def check_output_path(out: Path) -> None:
     if out.is_dir() if url is None else is_stored_folder(url):
         raise InputError(f"{display_path(out)}: a folder; name a file")
     if url is None:
+        if out.exists() and not out.is_file():
+            raise InputError(
+                f"{display_path(out)}: a pipe or a device, not a regular file; name another file"
+            )
         parent = next(parent for parent in out.absolute().parents if parent.exists())
         if not parent.is_dir():
             raise InputError(f"{parent}: not a folder; name another path")

@@ -32,7 +32,7 @@ def storage_url(path: str | Path) -> str | None:
     _refuse_secrets(scheme, rest)
     if not rest.isprintable() or not is_safe_name(rest):
         raise InputError(
-            f"{scheme}://{ascii(rest)[1:80]}: not a valid URL; expected {scheme}://{_PATTERNS[scheme]}"
+            f"{scheme}://{ascii(rest)[1:-1][:80]}: not a valid URL; expected {scheme}://{_PATTERNS[scheme]}"
         )
     if scheme == "hf" and not _HUB_REPOSITORY.match(rest):
         raise InputError(f"hf://{rest}: not a repository; expected hf://{_PATTERNS[scheme]}")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, dataclass_from_json
+from albertine.pretrain.curriculum import GROW
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import model_from_checkpoint
 from albertine.settings import ModelSettings, SettingsSource, build_settings, settings_to_toml
@@ -174,6 +175,12 @@ def arm_values(claim: Claim, protocol: Protocol, arm: str) -> dict[str, Any]:
     return merged(protocol.pretrain, claim.arms[arm], protocol.arms.get(arm, {}))
 
 
+def _changes(settings: PretrainSettings, key: str) -> bool:
+    """Return whether a curriculum changes the depth or the length in the course of a run."""
+    stages = settings.curriculum.stages(key)
+    return getattr(settings.curriculum, key) == GROW or (stages is not None and len(stages.values) > 1)
+
+
 def check_arms(claim: Claim, protocol: Protocol) -> None:
     """Raise `InputError` if the settings of an arm are invalid, or those that a study sets itself."""
     checked: dict[str, PretrainSettings] = {}
@@ -197,11 +204,11 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
                 f"{name}: samples of {longest} tokens, but model.max_length = {settings.model.max_length}; "
                 "reduce objective.max_length"
             )
-        curriculum = settings.curriculum
-        if claim.equal_time is not None and (curriculum.depth or curriculum.length):
+        changing = next((key for key in ("depth", "length") if _changes(settings, key)), None)
+        if claim.equal_time is not None and changing:
             raise InputError(
-                f"{name}: curriculum.{'depth' if curriculum.depth else 'length'}: steps with equal time need "
-                "a constant cost; remove it, or equal_time"
+                f"{name}: curriculum.{changing}: steps with equal time need a constant cost; give one value, "
+                f'such as "{settings.model.layers if changing == "depth" else longest}", or remove equal_time'
             )
     for arm, plan in claim.finetuning.items():
         with _naming(claim.label):

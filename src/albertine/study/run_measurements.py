@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 from albertine.corpus.corpus import open_corpus
 from albertine.interop.load import load
-from albertine.model.cost import count_flops
+from albertine.model.cost import pretraining_flops
 from albertine.model.parameter_counts import count_parameters
 from albertine.pretrain.curriculum import GROW, growing_depth
 from albertine.pretrain.probe import probe
@@ -115,9 +115,9 @@ def flops_per_token(settings: PretrainSettings) -> float:
         curriculum = replace(settings.curriculum, depth=growing_depth(model.layers, steps))
         settings = replace(settings, curriculum=curriculum)
     sampled_steps = range(0, steps, math.ceil(steps / _SAMPLED_STEPS))
-    kinds = Counter((settings.depth_at(step), settings.objective_at(step)) for step in sampled_steps)
-    total = 0.0
-    for (depth, objective), count in kinds.items():
-        flops = count_flops(replace(model, layers=depth), objective.max_length, objective.mlm_probability)
-        total += count * flops.training_per_token
+    kinds = Counter((settings.exit_depths_at(step), settings.objective_at(step)) for step in sampled_steps)
+    total = sum(
+        count * pretraining_flops(model, objective.max_length, depths, objective.mlm_probability)
+        for (depths, objective), count in kinds.items()
+    )
     return total / len(sampled_steps)

@@ -14,7 +14,7 @@ import json
 import math
 import shutil
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
@@ -52,7 +52,7 @@ from albertine.study.tasks import (
     models_of_task,
 )
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
-from albertine.train.run_folder import has_checkpoints
+from albertine.train.run_folder import SETTINGS_FILE, has_checkpoints, read_run_settings
 
 RUNS_FOLDER, RESULTS_FOLDER = "runs", "results"
 TRAINING = "training"  # name of the first result of a run
@@ -309,10 +309,18 @@ class StudyRun:
         ):  # nothing to resume: its result was removed, or it just started
             shutil.rmtree(self.model_folder, ignore_errors=True)
         try:
-            pretrain(self.model_folder, self.settings)
+            pretrain(self.model_folder, replace(self.settings, init_from=self._stored_start()))
         except Diverged as error:
             return PartResult(failure=str(error))
         return training_measures(self.model_folder, self.complete_settings)
+
+    def _stored_start(self) -> str | None:
+        """Return the model to start from; of a run that resumes, its stored path: a study may have moved."""
+        file = self.model_folder / SETTINGS_FILE
+        if self.start is None or not file.exists():
+            return self.settings.init_from
+        stored = read_run_settings(self.model_folder, PretrainSettings)
+        return build_settings(PretrainSettings, stored).init_from
 
     def _probe(self) -> PartResult:
         # Samples as long as those of the training: later positions have not been trained.

@@ -7,7 +7,7 @@ from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.settings import DataSettings
-from albertine.tasks.task import Task, check_column_options, check_header_option
+from albertine.tasks.task import Task, check_column_options, check_header_option, check_hub_split
 from albertine.text.documents import ReadErrors
 
 
@@ -32,6 +32,7 @@ def load_examples(
     """
     check_header_option(data, settings, task)
     check_column_options(data, settings, task)
+    check_hub_split(data, task)
     errors = ReadErrors(skip=settings.on_error == "skip")
     examples_read = task.read_examples(
         data,

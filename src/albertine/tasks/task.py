@@ -186,14 +186,25 @@ def check_column_options(data: str, settings: DataSettings, task: Task) -> None:
             raise InputError(f"{data}: --{name.replace('_', '-')} is not used for {reader}; leave it out")
 
 
-def check_split_option(data: str, settings: DataSettings) -> None:
+def check_hub_split(data: str, task: Task) -> None:
+    """Raise `InputError` if the name of a data set of the hub has a split that the task would not read."""
+    if data.startswith(HUB_PREFIX) and task.has_official_layout(data) and data.count(":") > 2:
+        raise InputError(
+            f"{data}: {task.name} reads the splits of a data set by their names; leave the split out of "
+            "--data (evaluate and predict have --split)"
+        )
+
+
+def check_split_option(data: str, settings: DataSettings, task: Task) -> None:
     """Raise `InputError` if --split is given for data without splits.
 
     Args:
         data: a folder, a file, or a data set of the hub, whose name says which split is read.
         settings: settings as the user gave them.
+        task: the task, which may have an official layout.
     """
-    if "split" not in settings.explicit_keys or (is_folder(data) and not data.startswith(HUB_PREFIX)):
+    has_splits = is_folder(data) and (not data.startswith(HUB_PREFIX) or task.has_official_layout(data))
+    if "split" not in settings.explicit_keys or has_splits:
         return
     is_hub = data.startswith(HUB_PREFIX)
     advice = (

@@ -94,6 +94,8 @@ def show_tokenizer(
             f"{vocabulary[token_id]} {token_id}" for token_id in vars(tokenizer.special_ids).values()
         )
         out.print(
-            f"{folder}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}", highlight=False
+            f"{folder}: {len(tokenizer):,} tokens, fingerprint {tokenizer.fingerprint}",
+            highlight=False,
+            markup=False,
         )
         out.print(f"special: {special}", highlight=False, markup=False)

@@ -204,6 +204,8 @@ def _split_suffixes(file: Path) -> tuple[str, Compression | None]:
 def _file_source(file: Path) -> Source:
     text_format, compression = _format_and_compression(file, str(file))
     if not file.is_file():
+        if file.is_symlink() and not file.exists():
+            raise InputError(f"{file}: a link to a file that does not exist; remove it, or restore the file")
         raise InputError(f"{file}: not a regular file; pipe its text to - (standard input)")
     state = file.stat()
     return Source(str(file), text_format, file, compression, state.st_size, str(state.st_mtime_ns))

@@ -71,7 +71,7 @@ class TrainingDisplay:
             self._averages[name] = moving_average(average, value, count, _DECAY)
         self._losses.append(metrics.loss)
         self._last_metrics = metrics
-        if self._first_step is None:
+        if self._first_step is None or metrics.step < self._first_step[0]:  # after a rollback
             self._first_step = (metrics.step, metrics.seconds)
         now = time.monotonic()
         if not progress.is_quiet() and now - self._drawn_at >= self._interval:

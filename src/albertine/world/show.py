@@ -28,7 +28,7 @@ def show_written_world(
     from rich.table import Table
 
     console = progress.result_console()
-    console.print(f"Written to {display_path(out)}")
+    console.print(f"Written to {display_path(out)}", markup=False)
     table = Table("text", "documents", "sentences", "words", box=None)
     for text in texts:
         table.add_row(f"{text.folder}/", f"{text.stories:,}", f"{text.sentences:,}", f"{text.words:,}")
@@ -40,7 +40,7 @@ def show_written_world(
             count = f"{sum(task.examples_by_file.values()):,}"
             table.add_row(task.name, count, task.metric, f"{100 * task.guessing_score:.1f}", bag_of_words)
         console.print(table)
-    console.print(f"Details: {display_path(out / 'README.md')}")
+    console.print(f"Details: {display_path(out / 'README.md')}", markup=False)
 
 
 def show_story(number: int, settings: StorySettings, *, as_json: bool) -> None:

@@ -84,7 +84,7 @@ class Tagging(TaskType):
 
     @classmethod
     def complete_card(cls, card: TaskCard, examples: Sequence[TaggedExample], source: str) -> TaskCard:
-        """Return the card with the tags of the examples as labels; there must be several, and not too many."""
+        """Return the card with the tags of the examples as labels; raise `InputError` if they are no tags."""
         tags = sorted_labels(tag for example in examples for tag in example.tags or ())
         num_words = sum(len(example.words) for example in examples)
         if len(tags) < 2:
