@@ -295,6 +295,8 @@ def test_the_settings_of_a_run_are_planned_without_its_corpus() -> None:
         ("albert-base", "H100", {"curriculum": {"depth": "6, 13 from 0.5"}}, "the model has only 12 layers"),
         ("albert-base", "H100", {"train": {"minutes": 5.0, "steps": 10}}, "two lengths of the run"),
         ("albert-base", "H100", {"train": {"minutes": 5.0}, "finetune": "mnli"}, "must be left out"),
+        ("albert-base", "H100", {"train": {"minutes": 5.0}, "tokens": "1B"}, "left out with minutes"),
+        ("bert-base", "H100", {"curriculum": {"depth": "grow"}}, "depth can only grow where layers have"),
         ("albert-base", "H100", {"finetune": "mnl"}, r"--finetune mnl: unknown \(did you mean mnli"),
         (
             "albert-base",

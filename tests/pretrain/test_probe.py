@@ -234,4 +234,8 @@ def test_a_run_without_its_checkpoints_keeps_the_length_of_its_samples(tmp_path:
     settings = PretrainSettings(objective=ObjectiveSettings(max_length=32))
     (tmp_path / "settings.toml").write_text(settings_to_toml(settings))
     assert probe_module._trained_length(str(tmp_path)) == 32
+    checkpoint = tmp_path / "checkpoints" / "step-00000001"
+    (tmp_path / "other").mkdir()
+    checkpoint.mkdir(parents=True)
+    assert probe_module._trained_length(str(checkpoint)) == 32
     assert probe_module._trained_length(str(tmp_path / "other")) == 512

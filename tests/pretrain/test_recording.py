@@ -100,6 +100,18 @@ def test_the_time_left_counts_that_later_steps_take_longer(monkeypatch: pytest.M
     assert stream.text.splitlines()[-1].endswith("1 min 35 s left")  # 40 steps of 0.5 s, 50 of 1.5 s
 
 
+def test_a_rollback_to_before_the_first_step_begins_the_estimate_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = FakeStream(is_terminal=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    display = TrainingDisplay(100, {}, lambda start, end: max(0, end - start))
+    with display.running():
+        for step in (61, 41, 42, 43):
+            display.update(step_metrics(step))
+    assert stream.text.splitlines()[-1].endswith("28 s left")  # 57 steps of 0.5 s
+
+
 def test_the_work_of_steps_is_that_of_their_depth(settings: PretrainSettings) -> None:
     grown = replace(settings, curriculum=CurriculumSettings(depth="1, 2 from 0.3"))
     grown = with_train(grown, steps=12)

@@ -487,6 +487,19 @@ def test_a_short_run_at_the_unigram_baseline_is_reported(
     assert ("50 steps are not enough to learn more than token frequencies" in message) == is_reported
 
 
+def test_unusual_settings_are_those_of_any_stage(settings: PretrainSettings) -> None:
+    unusual = replace(
+        settings, curriculum=CurriculumSettings(mlm_probability="0.15, 0.5 from 0.5, 0.2 from 0.9")
+    )
+    detector = PlateauDetector(replace(unusual, local_start=False), 5.348, 0.0)
+    causes = "; ".join(detector._unusual_settings())
+    assert "masking is unusual: 50% of the tokens" in causes
+    assert "no local start" in causes
+    rotary = replace(unusual.model, rotary=True)
+    detector = PlateauDetector(replace(unusual, local_start=False, model=rotary), 5.348, 0.0)
+    assert "no local start" not in "; ".join(detector._unusual_settings())
+
+
 @pytest.mark.slow
 def test_plateau_is_reported(
     settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -198,7 +198,14 @@ def test_arms_train_for_the_same_time(
         + claim.replace("steps = 30", 'steps = 30\npretrain.curriculum.depth = "grow"')
     )
     assert run_command(app, _words(tmp_path)) == 2
-    assert "curriculum.depth: steps with equal time need a constant cost" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert (
+        'curriculum.depth: steps with equal time need a constant cost; give one value, such as "1"' in error
+    )
+    (tmp_path / "order.toml").write_text(
+        'equal_time = "none"\n' + claim.replace("steps = 30", 'steps = 30\npretrain.curriculum.depth = "1"')
+    )
+    assert run_command(app, _words(tmp_path, "--print-plan")) == 0
 
 
 @pytest.mark.slow

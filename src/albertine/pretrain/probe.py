@@ -9,6 +9,7 @@ corpus.
 import json
 import math
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,10 +91,11 @@ def _trained_length(checkpoint: str) -> int:
 
     A model with rotary positions may take more tokens than it has seen together, and is worse on them.
     """
-    folder = locate_checkpoint(checkpoint)
-    candidates = (folder, folder.parent.parent if folder.parent.name == CHECKPOINTS_FOLDER else folder)
-    run = next((each for each in candidates if (each / SETTINGS_FILE).exists()), None)
-    if run is None:  # of another program
+    folder = Path(checkpoint)
+    if not folder.exists():  # a URL or a hub name
+        folder = locate_checkpoint(checkpoint)
+    run = folder.parent.parent if folder.parent.name == CHECKPOINTS_FOLDER else folder
+    if not (run / SETTINGS_FILE).exists():  # of another program
         return 512
     return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).longest_sample()
 
