@@ -200,10 +200,10 @@ def test_arms_train_for_the_same_time(
     assert run_command(app, _words(tmp_path)) == 2
     error = capsys.readouterr().err
     assert (
-        'curriculum.depth: steps with equal time need a constant cost; give one value, such as "1"' in error
+        'curriculum.depth: steps with equal time need a constant cost; give one value, such as "2"' in error
     )
     (tmp_path / "order.toml").write_text(
-        'equal_time = "none"\n' + claim.replace("steps = 30", 'steps = 30\npretrain.curriculum.depth = "1"')
+        'equal_time = "none"\n' + claim.replace("steps = 30", 'steps = 30\npretrain.curriculum.depth = "2"')
     )
     assert run_command(app, _words(tmp_path, "--print-plan")) == 0
 
