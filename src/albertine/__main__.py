@@ -57,7 +57,8 @@ def main() -> int:
 
 def _write_utf_8(stream: TextIO) -> None:
     """Let results be UTF-8, as JSON is; a terminal shows escapes of characters that it lacks."""
-    if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+    is_chosen = "PYTHONIOENCODING" in os.environ
+    if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8" and not is_chosen:
         if stream.isatty():
             stream.reconfigure(errors="backslashreplace")
         else:

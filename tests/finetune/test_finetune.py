@@ -17,7 +17,7 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.finetune import run as run_module
-from albertine.finetune.finetune import finetune
+from albertine.finetune.finetune import _check_runs_of_call, finetune
 from albertine.finetune.finetuning import Finetuning
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.results_table import show_finetune_results
@@ -607,6 +607,7 @@ def test_evaluate_a_transformers_model(
         ),
         ({"text": "stars", "label": "review"}, "labels in 260 examples; name the right column with --label"),
         ({"sequence": SequenceSettings(max_length=100)}, "the model takes at most 64 tokens"),
+        ({"task": "tag", "data": "x.conll", "dev": None}, "--text is not used for a CoNLL file, whose last"),
     ],
 )
 def test_finetune_errors(
@@ -756,3 +757,17 @@ def test_task_json_and_config_labels_agree(
     config = json.loads((tmp_path / "run/config.json").read_text())
     card = json.loads((tmp_path / "run/task.json").read_text())
     assert [config["id2label"][str(index)] for index in range(3)] == card["labels"] == sorted(LABELS)
+
+
+def test_runs_of_a_call_may_become_more_and_fewer(tmp_path: Path) -> None:
+    for name in ("lr-0.1-batch-16-dropout-0", "lr-0.2-batch-16-dropout-0"):
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+    points = [f"lr-{rate}-batch-16-dropout-0" for rate in (0.1, 0.2)]
+    for names in (points, points[:1], [f"{point}-seed-{seed}" for point in points for seed in (0, 1)]):
+        _check_runs_of_call(tmp_path, names)
+    with pytest.raises(InputError, match=r"holds the run lr-0.1-batch-16-dropout-0, which is not one of"):
+        _check_runs_of_call(tmp_path, ["seed-0", "seed-1"])
+    (tmp_path / "seeds" / "seed-0" / "checkpoints").mkdir(parents=True)
+    _check_runs_of_call(tmp_path / "seeds", ["seed-0", "seed-1"])
+    with pytest.raises(InputError, match="holds the run seed-0"):
+        _check_runs_of_call(tmp_path / "seeds", ["seed-1", "seed-2"])

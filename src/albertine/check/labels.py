@@ -18,7 +18,7 @@ _MAX_COMMON_SHARE = 0.9
 _MIN_NUMBER_SHARE = 0.9  # of the labels in a column of numbers
 _LISTED = 5
 _COLUMN_ADVICE = (
-    "name another column with --label; numbers are read without signs and separators of thousands"
+    "name another column with --label; numbers are read without currency signs and separators of thousands"
 )
 _COMMA_ADVICE = 'write a decimal point; for several labels in a cell, give --label-separator ","'
 
@@ -32,10 +32,11 @@ class LabelCheck:
         self._is_multi_label = False
         self._first_locations: dict[tuple[str, str], str] = {}  # by split and label
         self._missing, self._missing_location = 0, ""
-        self._is_full = self._has_decimal_commas = False
+        self._is_full = self._has_decimal_commas = self._has_train = False
 
     def observe(self, item: DataItem) -> None:
         """Look at an item."""
+        self._has_train |= item.split == "train"
         if not item.has_label:
             return
         if item.labels is None:
@@ -62,7 +63,7 @@ class LabelCheck:
                 "error", "missing-label", "rows without a label", self._missing, "", self._missing_location,
                 "label or remove them; --on-error skip of finetune leaves them out",
             )  # fmt: skip
-        if not train and dev and not self._missing:
+        if self._has_train and not train and dev and not self._missing:
             label = next(iter(dev))
             yield Finding(
                 "error", "labels-only-in-dev", "labels of dev, and train has no such column", len(dev),
@@ -172,8 +173,9 @@ class LabelCheck:
 def _spelling_findings(labels: Collection[str]) -> Iterable[Finding]:
     if alike := labels_alike(labels):
         yield Finding(
-            "warning", "labels-alike", "labels that differ only in capitals or accents", len(alike),
-            " and ".join(map(display_text, alike[0])), advice="write them alike if they mean the same",
+            "warning", "labels-alike", "labels that differ only in capitals or the form of accents",
+            len(alike), " and ".join(map(display_text, alike[0])),
+            advice="write them alike if they mean the same",
         )  # fmt: skip
     if marks := missing_marks(labels):
         yield Finding(

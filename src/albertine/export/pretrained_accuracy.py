@@ -37,7 +37,9 @@ class PretrainedJudge(Judge):
             corpus = open_corpus(settings.corpus)
             check_same_tokenizer(source, tokenizer.fingerprint, corpus)
             length = min(_SAMPLE_TOKENS, model.settings.max_length)
-            pair: PairTask = "sop" if model.head_settings.kind == "pretrain" else "none"
+            pair: PairTask = (
+                "sop" if model.head_settings.kind == "pretrain" and model.settings.segments > 1 else "none"
+            )
             self._dataset = PretrainDataset(corpus, ObjectiveSettings(pair, length), "dev")
         self.has_labels = self._dataset is not None
         # A file that cannot be read must fail before the export.

@@ -6,6 +6,7 @@ OUT/dev_predictions.json   the predictions of the best model on dev, for its rep
 OUT/seed-0/, OUT/lr-.../   the runs, if there are several
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -140,17 +141,23 @@ def _run_trial(data: FinetuneData, job: tuple[Path, str, FinetuneSettings]) -> F
 
 
 def _check_runs_of_call(out: Path, names: Collection[str]) -> None:
-    """Raise `InputError` if a folder holds runs of another call, whose results would be forgotten.
+    """Raise `InputError` if a folder holds runs of another call, beside which new ones would begin.
 
-    More or fewer seeds are no other call.
+    More or fewer seeds, or points of a sweep, are no other call.
     """
-    begun = {folder.parent.name for folder in out.glob(f"*/{CHECKPOINTS_FOLDER}/")}
-    others = sorted(begun.difference(names))
-    if others and not begun.issuperset(names):
+    begun = {_without_seed(folder.parent.name) for folder in out.glob(f"*/{CHECKPOINTS_FOLDER}/")}
+    wanted = set(map(_without_seed, names))
+    others = sorted(begun - wanted)
+    if others and wanted - begun:
         raise InputError(
             f"{out}: holds the run {others[0]}, which is not one of this call; repeat the former call, also "
             "with more seeds, or name another --out"
         )
+
+
+def _without_seed(name: str) -> str:
+    """Return the name of a point of a sweep; a single point has runs that are only named by their seeds."""
+    return re.sub("(?<=.)-seed-[0-9]+$", "", name)
 
 
 def _check_output_folder(out: Path) -> None:

@@ -179,11 +179,7 @@ class Finetuning:
                 "the run started from other weights than the model to start from has now; name another --out"
             )
         labels = current.pop("labels_sha256")
-        if fingerprint.pop("labels_sha256", labels) != labels:  # earlier versions wrote none
-            raise InputError(
-                "the labels are spelled in another way than those that the run started with; restore them, "
-                "or name another --out"
-            )
+        stored_labels = fingerprint.pop("labels_sha256", labels)  # earlier versions wrote none
         if fingerprint.keys() != current.keys():
             raise InputError(
                 "the run was started by an older version of Albertine, which did not standardize numbers; "
@@ -197,6 +193,11 @@ class Finetuning:
                 f"the examples differ from those that the run started with ({fingerprint['num_samples']:,} "
                 f"samples and {fingerprint['num_held_out']:,} held out then, {current['num_samples']:,} and "
                 f"{current['num_held_out']:,} now); restore them, or name another --out"
+            )
+        if stored_labels != labels:
+            raise InputError(
+                "the labels are spelled in another way than those that the run started with; restore them, "
+                "or name another --out"
             )
 
     # Training.

@@ -274,7 +274,7 @@ def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list
     dev_split = task.split_names("dev", settings.dev or settings.data)[0]
     train = load_examples(task, settings.data, "train", settings, require_labels=True)
     dev = _dev_data(task, settings)
-    if dev is not None and settings.dev is None and "held_out" in settings.explicit_keys:
+    if dev is not None and settings.dev is None and settings.held_out != FinetuneSettings().held_out:
         raise InputError(f"{settings.data}: has its own dev, so --held-out is not used; leave it out")
     if dev is not None:
         dev_examples = load_examples(

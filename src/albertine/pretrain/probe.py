@@ -87,7 +87,7 @@ class ProbeResult:
 
 
 def _trained_length(checkpoint: str) -> int:
-    """Return the length of the longest samples of a run, or of the run of a checkpoint; 512 for other models.
+    """Return the length of the longest samples of a run, also of one of its checkpoints; 512 for others.
 
     A model with rotary positions may take more tokens than it has seen together, and is worse on them.
     """
@@ -95,7 +95,7 @@ def _trained_length(checkpoint: str) -> int:
     if not folder.exists():  # a URL or a hub name
         folder = locate_checkpoint(checkpoint)
     run = folder.parent.parent if folder.parent.name == CHECKPOINTS_FOLDER else folder
-    if not (run / SETTINGS_FILE).exists():  # of another program
+    if not (run / SETTINGS_FILE).exists():  # no settings of a run are known
         return 512
     return build_settings(PretrainSettings, read_run_settings(run, PretrainSettings)).longest_sample()
 

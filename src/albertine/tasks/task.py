@@ -177,7 +177,10 @@ def check_column_options(data: str, settings: DataSettings, task: Task) -> None:
         task: the task, which may have an official layout.
     """
     is_official = task.has_official_layout(data)
-    is_conll = data_suffix(Path(data)) in CONLL_SUFFIXES
+    # Tables for training need columns, also if dev is a CoNLL file.
+    is_conll = task.task_type.head_kind == "token" and all(
+        data_suffix(Path(file)) in CONLL_SUFFIXES for file in (data, settings.data) if file is not None
+    )
     used, defaults = () if is_official or is_conll else task.task_type.column_settings, DataSettings()
     for name in COLUMN_SETTINGS:
         if name not in used and getattr(settings, name) != getattr(defaults, name):

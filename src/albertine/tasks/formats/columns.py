@@ -117,21 +117,19 @@ def split_columns(names: str, available: Collection[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def refuse_label_in_text(source: str, texts: Mapping[str, str | None], label: str) -> None:
+def refuse_label_in_text(source: str, texts: Mapping[str, Sequence[str]], labels: Collection[str]) -> None:
     """Raise `InputError` if a column of labels is also one of the texts, or a part of one.
 
     Args:
         source: the file or data set.
-        texts: the columns of each text by the name of its setting; several with commas between them.
-        label: the column of labels, or several.
+        texts: the columns of each text, by the option that names them.
+        labels: the columns of labels.
     """
-    labels = {label, *(part.strip() for part in label.split(","))}
-    for name, columns in texts.items():
-        parts = [columns, *map(str.strip, columns.split(","))] if columns else []
-        if column := next((part for part in parts if part in labels), None):
+    for option, columns in texts.items():
+        if column := next((column for column in columns if column in labels), None):
             raise InputError(
                 f"{source}: column {display_text(column)} is the label, so a model would read the answer; "
-                f"leave it out of --{name.replace('_', '-')}"
+                f"leave it out of {option}"
             )
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from albertine import progress
 from albertine.display import display_text
 
+_WHOLE = re.compile(r"[+-]?\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 _DECIMAL = re.compile(r"[+-]?\d+([.,])\d+")
 
@@ -46,9 +47,13 @@ class DecimalSeparators:
         return text.replace(",", ".")
 
     def _warn_of_thousands(self, number: str, column: str) -> None:
-        """Print a message, once, if a column has numbers such as 1.500 beside whole ones, and no others."""
+        """Print a message, once, if a column has numbers such as 1.500 and whole ones before any others."""
+        if not number:
+            return
         examples = self._examples[column]
-        form = "thousands" if _THOUSANDS.fullmatch(number) else "whole" if number.isdecimal() else "other"
+        form = (
+            "thousands" if _THOUSANDS.fullmatch(number) else "whole" if _WHOLE.fullmatch(number) else "other"
+        )
         if form in examples:
             return
         examples[form] = number

@@ -21,7 +21,13 @@ from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, parse_json
 from albertine.storage.objects import display_path, open_file
 from albertine.storage.urls import storage_url
-from albertine.tasks.formats.columns import ColumnSelection, KeepRequest, kept_value, select_columns
+from albertine.tasks.formats.columns import (
+    ColumnSelection,
+    KeepRequest,
+    kept_value,
+    refuse_label_in_text,
+    select_columns,
+)
 from albertine.tasks.formats.delimited import ColumnCheck, rows_from_text
 from albertine.tasks.formats.headers import looks_like_data, looks_like_names
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, RowError, TableRow, describe_value
@@ -46,6 +52,8 @@ def read_rows(
     *,
     joinable_columns: Collection[str] = (),
     label_column: str | None = None,
+    text_columns: Mapping[str, str] | None = None,
+    target_column: str | None = None,
     keep: KeepRequest | None = None,
     header: bool = True,
 ) -> Iterator[TableRow]:
@@ -59,6 +67,9 @@ def read_rows(
         optional_columns: columns that are used if they exist. Of a Parquet file, no others are read.
         joinable_columns: those of the required columns that may name several, as in "title,body".
         label_column: column of labels, by which a header that is a row of data is recognized.
+        text_columns: the columns of each text, by the option that names them. None may be a label.
+        target_column: column of what a model learns to predict, or several as in "good,bad"; None if it is
+            not read.
         keep: columns to keep in the rows.
         header: whether the first line of a CSV or TSV file names its columns; else they are numbered from 1.
     """
@@ -71,6 +82,10 @@ def read_rows(
         selection = select_columns(source, available, required_columns, joinable_columns, keep)
         is_selected = True
         is_data = header and looks_like_data(available, first_rows, label_column)
+        if target_column is not None:
+            joined = selection.joined
+            texts = {option: joined.get(name, (name,)) for option, name in (text_columns or {}).items()}
+            refuse_label_in_text(source, texts, joined.get(target_column, (target_column,)))
         missing = selection.missing_in(available)
         option = _option_of(missing, selection, option_by_column or {})
         if missing is None:

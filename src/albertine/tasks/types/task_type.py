@@ -25,7 +25,7 @@ from albertine.settings import HeadSettings
 from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
-from albertine.tasks.formats.columns import KeepRequest, refuse_label_in_text
+from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.formats.tables import read_rows
 from albertine.tasks.label_spelling import labels_alike
@@ -153,9 +153,6 @@ class TaskType(ABC):
             require_ids: whether the table must have a column of ids.
             keep: columns to keep in the examples.
         """
-        if require_labels and "label" in cls.column_settings:
-            texts = {name: getattr(columns, name) for name in _TEXT_SETTINGS if name in cls.column_settings}
-            refuse_label_in_text(source, texts, columns.label)
         required = cls.required_columns(columns, require_labels=require_labels)
         required |= {columns.id: "--id"} if require_ids else {}
         optional = [getattr(columns, name) for name in cls.optional_columns]
@@ -167,6 +164,8 @@ class TaskType(ABC):
             optional,
             joinable_columns=[getattr(columns, name) for name in cls.joinable_columns],
             label_column=columns.label if cls.has_labels and require_labels else None,
+            text_columns=cls._text_columns(columns),
+            target_column=columns.label if "label" in cls.column_settings and require_labels else None,
             keep=keep,
             header=columns.header,
         )
@@ -176,6 +175,12 @@ class TaskType(ABC):
                 yield example if row.kept is None else replace(example, kept=row.kept)
             except RowError as error:
                 errors.handle(row.location, str(error))
+
+    @classmethod
+    def _text_columns(cls, columns: DataSettings) -> dict[str, str]:
+        """Return the columns of the texts, each by the option that names it."""
+        names = [name for name in _TEXT_SETTINGS if name in cls.column_settings and getattr(columns, name)]
+        return {f"--{name.replace('_', '-')}": getattr(columns, name) for name in names}
 
     @classmethod
     @abstractmethod
