@@ -215,7 +215,9 @@ def test_labels_and_empty_texts(tmp_path: Path) -> None:
     }
     spelled = [{**row, "label": ("yes", "Yes", "no", "NA")[number % 4]} for number, row in enumerate(train)]
     found = kinds(write(tmp_path / "a.jsonl", spelled))
-    assert found["labels-alike"] == ("warning", 1)
+    assert found["labels-alike"] == ("warning", 2)
+    with pytest.raises(InputError, match="column label is the label, so a model would read the answer"):
+        kinds(write(tmp_path / "a.jsonl", spelled), text="text,label")
     assert found["missing-mark"] == ("warning", 1)
     same = [{**row, "label": "good"} for row in train]
     assert kinds(write(tmp_path / "a.jsonl", same))["one-label"] == ("error", 1)

@@ -174,7 +174,7 @@ def _spelling_findings(labels: Collection[str]) -> Iterable[Finding]:
     if alike := labels_alike(labels):
         yield Finding(
             "warning", "labels-alike", "labels that differ only in capitals or the form of accents",
-            len(alike), " and ".join(map(display_text, alike[0])),
+            sum(map(len, alike)), " and ".join(map(display_text, alike[0])),
             advice="write them alike if they mean the same",
         )  # fmt: skip
     if marks := missing_marks(labels):

@@ -70,6 +70,8 @@ def table_items(
         [label],
         joinable_columns=[*text_columns, label],
         label_column=label,
+        text_columns={options[column]: column for column in text_columns},
+        target_column=settings.label or (label if label not in text_columns else None),
         header=settings.header,
     )
     for row in _until_damaged(rows, source, errors):
