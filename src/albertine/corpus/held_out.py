@@ -92,9 +92,7 @@ def _choose_documents(
     those of the largest hash that is held out.
     """
     held_out, total = np.zeros_like(kept), int(kept.sum())
-    # Two, if there are enough, so that next-sentence prediction can be evaluated.
-    fewest = 2 if total > _MIN_DOCUMENTS else 1
-    count = min(total - 1, max(fewest, round(settings.held_out * total)))
+    count = min(total - 1, max(1, round(settings.held_out * total)))
     counts = np.zeros(1 << _HIGH_BITS, np.int64)
     for _, _, high_bits in _kept_keys(parts, kept, settings.seed):
         counts += np.bincount(high_bits, minlength=len(counts))
