@@ -22,7 +22,9 @@ def doubtful_labels(labels: Collection[str]) -> list[str]:
         )
     if marks := missing_marks(labels):
         shown = ", ".join(map(display_text, marks))
-        problems.append(f"labels that count as classes: {shown}; remove their rows if they mark missing labels")
+        problems.append(
+            f"labels that count as classes: {shown}; remove their rows if they mark missing labels"
+        )
     return problems
 
 
