@@ -1,7 +1,8 @@
 """ALBERT with the switches of a `Variation`; with the defaults it computes what `albertine.model` does."""
 
 import math
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,10 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from albertine.model.attention import AttentionLayout, attention_by_length
+from albertine.model.attention import AttentionLayout, LengthGroups, attention_by_length
 from albertine.model.exits import ExitOutput
 from albertine.model.kernels.selection import Kernels
-from albertine.model.kernels.short_attention import short_attention
+from albertine.model.kernels.short_attention import (
+    GroupedAttention,
+    PaddedGroup,
+    padded_groups,
+    short_attention,
+)
 from albertine.model.rotary import Rotation, rotate
 from albertine.model.strip import Strip
 from albertine.settings.exit_rule import ExitRule
@@ -130,10 +136,32 @@ class VariantEncoder(nn.Module):
             rotation = Rotation.of_positions(positions, width // heads, qkv.dtype)
             qkv = rotate(qkv, rotation, width, parts=2)
         if causal:
+            if qkv.requires_grad:
+                return _short_causal_attention(qkv, layout, heads)
             return _causal_attention(qkv, layout, heads)
         if qkv.requires_grad:
             return short_attention(qkv, layout.length_groups, heads, 0.0)
         return attention_by_length(qkv, layout.length_groups, heads, 0.0)
+
+
+def _short_causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
+    """Return the causal attention of short sequences, which keeps the probabilities for the backward pass."""
+    groups = _causal_groups(layout.length_groups)
+    context: Tensor = GroupedAttention.apply(qkv, groups, heads, 0.0)  # type: ignore[no-untyped-call]
+    return context
+
+
+@lru_cache(maxsize=32)
+def _causal_groups(length_groups: LengthGroups) -> tuple[PaddedGroup, ...]:
+    return tuple(
+        replace(group, attention_bias=_causal_bias(group.padded_length))
+        for group in padded_groups(length_groups)
+    )
+
+
+@lru_cache(maxsize=512)
+def _causal_bias(length: int) -> Tensor:
+    return torch.full((1, 1, length, length), float("-inf")).triu_(1)
 
 
 def _causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
@@ -156,6 +184,8 @@ class VariantModel(nn.Module):
         hidden, width = variation.hidden_size, variation.embedding_size
         self.encoder = VariantEncoder(variation, vocab_size, max_length)
         self.dense, self.norm = nn.Linear(hidden, width), nn.LayerNorm(width, eps=_EPSILON)
+        if variation.causal_head:
+            self.next_dense, self.next_norm = nn.Linear(hidden, width), nn.LayerNorm(width, eps=_EPSILON)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.pooler, self.pair = nn.Linear(hidden, hidden), nn.Linear(hidden, 2)
         if variation.replaced_weight:
@@ -164,6 +194,13 @@ class VariantModel(nn.Module):
     def decoder_input(self, hidden: Tensor) -> Tensor:
         """Return what the decoder maps to logits: [tokens, hidden] to [tokens, width]."""
         values: Tensor = self.norm(functional.gelu(self.dense(hidden), approximate="tanh"))
+        return values
+
+    def next_decoder_input(self, hidden: Tensor) -> Tensor:
+        """Return what the decoder maps to the logits of next tokens: [tokens, hidden] to [tokens, width]."""
+        if not self.encoder.variation.causal_head:
+            return self.decoder_input(hidden)
+        values: Tensor = self.next_norm(functional.gelu(self.next_dense(hidden), approximate="tanh"))
         return values
 
     def token_loss(self, values: Tensor, labels: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ from experiments.variation import Variation
 _MICRO_BATCH_TOKENS = 2048
 _WEIGHT_DECAY = 0.01
 _HELD_OUT_SAMPLES, _HELD_OUT_SEED = 600, 12345
-_MUON_MATRICES = ("projection", "out", "up", "down", "dense", "pooler", "replaced_dense")
+_MUON_MATRICES = ("projection", "out", "up", "down", "dense", "next_dense", "pooler", "replaced_dense")
 # Other programs slow memory and caches. A step counts as at most so many times a fast one of its kind.
 _SLOWEST_STEP = 1.05
 
@@ -140,6 +140,7 @@ class _Run:
         )
         return {
             **self._evaluate(_HELD_OUT_SAMPLES),
+            **self._evaluate_next(_HELD_OUT_SAMPLES),
             "steps": self.steps,
             "tokens": self.tokens,
             "encoder_parameters": shared,
@@ -212,7 +213,9 @@ class _Run:
         for part in batch.split(_MICRO_BATCH_TOKENS):
             with torch.autocast("cpu", torch.bfloat16, enabled=v.precision == "bf16"):
                 loss = (
-                    self._causal_loss(part, depth) / counts[2] if causal else self._loss(part, depth, counts)
+                    self._causal_loss(part, depth) / (counts[2] * v.causal_targets)
+                    if causal
+                    else self._loss(part, depth, counts)
                 )
             loss.backward()
         for parameter in self.model.parameters():  # a causal step does not use all of them
@@ -261,14 +264,11 @@ class _Run:
 
     def _causal_loss(self, part: Batch, depth: float) -> Tensor:
         """Return the sum of the losses of predicting each token from those before it."""
-        masked, strip = part.targets.masked, part.strip
-        tokens = strip.tokens.index_copy(0, masked.indices, masked.labels)
-        is_last = torch.zeros(len(tokens), dtype=torch.bool)
-        is_last[strip.offsets[1:] - 1] = True
-        indices = (~is_last).nonzero().squeeze(1)
-        whole = Strip(tokens, strip.segments, strip.offsets)
+        whole, indices = _whole_text(part)
+        if (share := self.variation.causal_targets) < 1:
+            indices = indices[torch.rand(len(indices), generator=self._generator) < share]
         hidden = self.model.encoder(whole, indices, depth, causal=True)
-        return self.model.token_loss(self.model.decoder_input(hidden), tokens[indices + 1])
+        return self.model.token_loss(self.model.next_decoder_input(hidden), whole.tokens[indices + 1])
 
     def _evaluate(self, samples: int) -> dict[str, float]:
         """Return the loss on [MASK] tokens and the pair accuracy on fixed held-out samples."""
@@ -288,6 +288,31 @@ class _Run:
             "mask_accuracy": totals["mask_token_correct"] / masked,
             "pair_accuracy": totals["pair_correct"] / len(sums),
         }
+
+    @torch.no_grad()
+    def _evaluate_next(self, samples: int) -> dict[str, float]:
+        """Return the loss of next tokens on the same held-out samples."""
+        if self.variation.causal == "0":
+            return {}
+        dataset = PretrainDataset(self.corpus, ObjectiveSettings(max_length=128, seed=_HELD_OUT_SEED), "dev")
+        total, count = 0.0, 0
+        for start in range(0, samples, 32):
+            batch = collate(dataset.draw(np.arange(start, min(start + 32, samples))), 32)
+            whole, indices = _whole_text(batch)
+            hidden = self.model.encoder(whole, indices, self._current_depth, causal=True)
+            values = self.model.next_decoder_input(hidden)
+            total += float(self.model.token_loss(values, whole.tokens[indices + 1]))
+            count += len(indices)
+        return {"next_loss": total / count}
+
+
+def _whole_text(batch: Batch) -> tuple[Strip, Tensor]:
+    """Return a batch without masks, and the indices of all tokens but the last of each sequence."""
+    masked, strip = batch.targets.masked, batch.strip
+    tokens = strip.tokens.index_copy(0, masked.indices, masked.labels)
+    is_last = torch.zeros(len(tokens), dtype=torch.bool)
+    is_last[strip.offsets[1:] - 1] = True
+    return Strip(tokens, strip.segments, strip.offsets), (~is_last).nonzero().squeeze(1)
 
 
 def _stages(text: str, minimum: float, maximum: float) -> CurriculumStages:

@@ -42,6 +42,8 @@ class Variation:
         smooth: fraction of the time in which each change of depth happens: the output is then a mixture of
             those of two depths.
         causal: schedule of the share of steps that predict the next token from those before it.
+        causal_targets: share of the tokens that a causal step predicts.
+        causal_head: whether next tokens have their own transform before the decoder.
         batch: schedule of the tokens of a step.
         pair: objective of the segment pairs.
         copies: share of samples whose second segment is a noisy copy of the first.
@@ -86,6 +88,8 @@ class Variation:
     depth: str | None = None
     smooth: float = 0.0
     causal: str = "0"
+    causal_targets: float = 1.0
+    causal_head: bool = False
     batch: str = "4096"
     pair: Literal["sop", "nsp", "none"] = "sop"
     copies: float = 0.0

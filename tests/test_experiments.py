@@ -24,6 +24,7 @@ from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
+from albertine.model.strip import Strip
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import HeadSettings, ModelSettings
 from tests.model.model_fixtures import random_strip
@@ -60,6 +61,20 @@ def test_networks_of_model_folders_are_equal(is_first: bool) -> None:
         torch.testing.assert_close(actual.pair_logits, expected.pair_logits, rtol=1e-4, atol=1e-5)
 
 
+def test_causal_attention_does_not_depend_on_how_it_is_computed() -> None:
+    """With gradients, the probabilities are kept; without, attention is torch's own."""
+    encoder = VariantModel(replace(SMALL, rotary=True), 61).encoder
+    strip = random_strip([9, 3, 14, 3, 13])
+    with torch.no_grad():
+        expected = encoder(strip, causal=True)
+    torch.testing.assert_close(encoder(strip, causal=True), expected, rtol=1e-5, atol=1e-5)
+    changed = Strip(strip.tokens.clone(), strip.segments, strip.offsets)
+    changed.tokens[8] = (changed.tokens[8] + 1) % 61  # the last token of the first sequence
+    actual = encoder(changed, causal=True)
+    torch.testing.assert_close(actual[:8], expected[:8], rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(actual[8], expected[8], atol=1e-3)
+
+
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -80,6 +95,7 @@ def test_networks_of_model_folders_are_equal(is_first: bool) -> None:
         {"hidden_size": 64, "embedding_size": 32, "local_start": True, "match_heads": 1},
         {"copies": 0.5, "only_masks": True, "ngram": 1},
         {"easy": "1, 0 from 0.5"},
+        {"causal": "0.5", "causal_targets": 0.5, "causal_head": True},
         {"precision": "bf16", "causal": "0.5", "replaced_weight": 1.0, "gated": True},
     ],
     ids=str,

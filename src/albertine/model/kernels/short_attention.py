@@ -60,7 +60,7 @@ def short_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropou
 
 def _grouped_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float) -> Tensor:
     """Return the attention of short sequences, one call per group: [rows, 3 * hidden] to [rows, hidden]."""
-    context: Tensor = _GroupedAttention.apply(  # type: ignore[no-untyped-call]  # torch's own
+    context: Tensor = GroupedAttention.apply(  # type: ignore[no-untyped-call]  # torch's own
         qkv, padded_groups(length_groups), heads, dropout
     )
     return context
@@ -156,7 +156,7 @@ class PaddedGroup:
         return padded.view(self.sequence_count, self.padded_length, parts, heads, -1).permute(2, 0, 3, 1, 4)
 
 
-class _GroupedAttention(torch.autograd.Function):
+class GroupedAttention(torch.autograd.Function):
     """Attention of padded groups, with the attention probabilities kept for the backward pass."""
 
     @staticmethod
