@@ -1,8 +1,7 @@
 """ALBERT with the switches of a `Variation`; with the defaults it computes what `albertine.model` does."""
 
 import math
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,15 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from albertine.model.attention import AttentionLayout, LengthGroups, attention_by_length
+from albertine.model.attention import AttentionLayout
 from albertine.model.exits import ExitOutput
 from albertine.model.kernels.selection import Kernels
-from albertine.model.kernels.short_attention import (
-    GroupedAttention,
-    PaddedGroup,
-    padded_groups,
-    short_attention,
-)
 from albertine.model.rotary import Rotation, rotate
 from albertine.model.strip import Strip
 from albertine.settings.exit_rule import ExitRule
@@ -61,9 +54,7 @@ class VariantEncoder(nn.Module):
         after = ["attention_out", "ffn_out"] if self.variation.norm != "before" else []
         return before + after
 
-    def forward(
-        self, strip: Strip, indices: Tensor | None = None, depth: float | None = None, *, causal: bool = False
-    ) -> Tensor:
+    def forward(self, strip: Strip, indices: Tensor | None = None, depth: float | None = None) -> Tensor:
         """Return the hidden states of a strip, or of the tokens with these indices; see `Encoder.forward`."""
         v, depth = self.variation, depth or self.variation.layers
         dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
@@ -82,7 +73,7 @@ class VariantEncoder(nn.Module):
             if v.embedding_skip:
                 hidden = self.mix[layer, 0] * hidden + self.mix[layer, 1] * first
             qkv = self._qkv(self._block_input(hidden, layer, 0), layer, values)
-            context = self._attend(qkv, layout, positions, causal=causal)
+            context = self._attend(qkv, layout, positions)
             if rows is not None and layer == layers - 1:
                 before = before.index_select(0, rows)
                 hidden, context = hidden.index_select(0, rows), context.index_select(0, rows)
@@ -129,51 +120,13 @@ class VariantEncoder(nn.Module):
         down: Tensor = self.down(gate * up.chunk(2, 1)[1] if self.variation.gated else gate)
         return down
 
-    def _attend(self, qkv: Tensor, layout: AttentionLayout, positions: Tensor, *, causal: bool) -> Tensor:
+    def _attend(self, qkv: Tensor, layout: AttentionLayout, positions: Tensor) -> Tensor:
         heads = self.variation.heads
         if self.variation.rotary:
             width = self.variation.hidden_size
             rotation = Rotation.of_positions(positions, width // heads, qkv.dtype)
             qkv = rotate(qkv, rotation, width, parts=2)
-        if causal:
-            if qkv.requires_grad:
-                return _short_causal_attention(qkv, layout, heads)
-            return _causal_attention(qkv, layout, heads)
-        if qkv.requires_grad:
-            return short_attention(qkv, layout.length_groups, heads, 0.0)
-        return attention_by_length(qkv, layout.length_groups, heads, 0.0)
-
-
-def _short_causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
-    """Return the causal attention of short sequences, which keeps the probabilities for the backward pass."""
-    groups = _causal_groups(layout.length_groups)
-    context: Tensor = GroupedAttention.apply(qkv, groups, heads, 0.0)  # type: ignore[no-untyped-call]
-    return context
-
-
-@lru_cache(maxsize=32)
-def _causal_groups(length_groups: LengthGroups) -> tuple[PaddedGroup, ...]:
-    return tuple(
-        replace(group, attention_bias=_causal_bias(group.padded_length))
-        for group in padded_groups(length_groups)
-    )
-
-
-@lru_cache(maxsize=512)
-def _causal_bias(length: int) -> Tensor:
-    return torch.full((1, 1, length, length), float("-inf")).triu_(1)
-
-
-def _causal_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
-    outputs, start = [], 0
-    for count, length in layout.length_groups:
-        rows = qkv[start : start + count * length].view(count, length, 3, heads, -1)
-        query, key, value = rows.permute(2, 0, 3, 1, 4)
-        output = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        outputs.append(output.transpose(1, 2).reshape(count * length, -1))
-        start += count * length
-    outputs.append(qkv.new_zeros(len(qkv) - start, qkv.shape[1] // 3))  # spare rows
-    return torch.cat(outputs)
+        return Kernels().attention(qkv, layout, heads, 0.0)
 
 
 class VariantModel(nn.Module):

@@ -48,7 +48,7 @@ def save(model: VariantModel, corpus: Corpus, folder: Path) -> None:
     settings = replace(
         v.model_settings(len(corpus.tokenizer)), norm_first=v.norm == "before", rotary=v.rotary
     )
-    published = Model(settings, HeadSettings(kind="pretrain"))
+    published = Model(settings, HeadSettings(kind="pretrain", next_tokens=v.causal != "0"))
     for source, target in published_modules(model, published):
         target.load_state_dict(source.state_dict())
     head: Any = published.head

@@ -264,11 +264,13 @@ class _Run:
 
     def _causal_loss(self, part: Batch, depth: float) -> Tensor:
         """Return the sum of the losses of predicting each token from those before it."""
-        whole, indices = _whole_text(part)
+        causal = part.as_causal()
+        indices, labels = causal.targets.masked.indices, causal.targets.masked.labels
         if (share := self.variation.causal_targets) < 1:
-            indices = indices[torch.rand(len(indices), generator=self._generator) < share]
-        hidden = self.model.encoder(whole, indices, depth, causal=True)
-        return self.model.token_loss(self.model.next_decoder_input(hidden), whole.tokens[indices + 1])
+            is_chosen = torch.rand(len(indices), generator=self._generator) < share
+            indices, labels = indices[is_chosen], labels[is_chosen]
+        hidden = self.model.encoder(causal.strip, indices, depth)
+        return self.model.token_loss(self.model.next_decoder_input(hidden), labels)
 
     def _evaluate(self, samples: int) -> dict[str, float]:
         """Return the loss on [MASK] tokens and the pair accuracy on fixed held-out samples."""
@@ -298,21 +300,13 @@ class _Run:
         total, count = 0.0, 0
         for start in range(0, samples, 32):
             batch = collate(dataset.draw(np.arange(start, min(start + 32, samples))), 32)
-            whole, indices = _whole_text(batch)
-            hidden = self.model.encoder(whole, indices, self._current_depth, causal=True)
+            causal = batch.as_causal()
+            targets = causal.targets.masked
+            hidden = self.model.encoder(causal.strip, targets.indices, self._current_depth)
             values = self.model.next_decoder_input(hidden)
-            total += float(self.model.token_loss(values, whole.tokens[indices + 1]))
-            count += len(indices)
+            total += float(self.model.token_loss(values, targets.labels))
+            count += len(targets.indices)
         return {"next_loss": total / count}
-
-
-def _whole_text(batch: Batch) -> tuple[Strip, Tensor]:
-    """Return a batch without masks, and the indices of all tokens but the last of each sequence."""
-    masked, strip = batch.targets.masked, batch.strip
-    tokens = strip.tokens.index_copy(0, masked.indices, masked.labels)
-    is_last = torch.zeros(len(tokens), dtype=torch.bool)
-    is_last[strip.offsets[1:] - 1] = True
-    return Strip(tokens, strip.segments, strip.offsets), (~is_last).nonzero().squeeze(1)
 
 
 def _stages(text: str, minimum: float, maximum: float) -> CurriculumStages:

@@ -44,6 +44,7 @@ class Stream(IntEnum):
     REPORT_SENTENCES = 16
     REPORT_EXAMPLES = 17
     REPORT_DECISIONS = 18
+    CAUSAL_TARGETS = 19
 
 
 def random_bits(*key: Any) -> RandomBits:

@@ -40,7 +40,8 @@ def equal_batches(a: Batch, b: Batch) -> bool:
         (a.targets.masked.labels, b.targets.masked.labels),
         (a.targets.pair_labels, b.targets.pair_labels),
     ]
-    return a.step_samples == b.step_samples and all(torch.equal(*pair) for pair in pairs)
+    counts = [(batch.step_samples, batch.causal_samples) for batch in (a, b)]
+    return counts[0] == counts[1] and all(torch.equal(*pair) for pair in pairs)
 
 
 def test_samples_are_in_order_and_fill_the_strip(dataset: PretrainDataset) -> None:
@@ -140,3 +141,41 @@ def test_an_error_in_a_worker_is_one_line(corpus: Corpus, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="damaged, token ids outside the vocabulary") as caught:
         first_batches(damaged, len(damaged), workers=1)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def causal_dataset(corpus: Corpus) -> PretrainDataset:
+    return PretrainDataset(corpus, ObjectiveSettings(max_length=64, causal_fraction=0.5))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_causal_samples_are_last_and_in_micro_batches_of_their_own(
+    causal_dataset: PretrainDataset, workers: int
+) -> None:
+    start = 0
+    for batch in first_batches(causal_dataset, 5, workers=workers):
+        samples = causal_dataset.draw(np.arange(start, start + len(batch.strip)))
+        expected = sorted(samples, key=lambda sample: sample.is_causal)
+        assert sequences(batch) == [tuple(sample.tokens.tolist()) for sample in expected]
+        parts = list(batch.split(100))
+        assert all(part.causal_samples == (len(part.strip) if part.strip.causal else 0) for part in parts)
+        assert sum(part.causal_samples for part in parts) == batch.causal_samples > 0
+        assert [part.strip.causal for part in parts] == sorted(part.strip.causal for part in parts)
+        labels = torch.cat([part.targets.masked.labels for part in parts])
+        assert torch.equal(labels, batch.targets.masked.labels)
+        for part in parts:
+            targets = part.targets.masked
+            if part.strip.causal:
+                assert torch.equal(part.strip.tokens[targets.indices + 1], targets.labels)
+        start += len(samples)
+
+
+def test_masked_samples_as_causal_ones_predict_every_next_token(dataset: PretrainDataset) -> None:
+    (batch,) = first_batches(dataset, 1)
+    causal, samples = batch.as_causal(), dataset.draw(np.arange(len(batch.strip)))
+    assert sequences(causal) == [tuple(sample.original_tokens().tolist()) for sample in samples]
+    assert causal.strip.causal
+    assert causal.targets.masked.labels.tolist() == [
+        token for sample in samples for token in sample.original_tokens()[1:].tolist()
+    ]
+    assert set(causal.targets.pair_labels.tolist()) == {-100}

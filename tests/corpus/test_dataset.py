@@ -19,7 +19,7 @@ from albertine.bench import reference_masking
 from albertine.corpus import segment_pairs
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
-from albertine.corpus.dataset import PretrainDataset, PretrainSample
+from albertine.corpus.dataset import NO_LABEL, PretrainDataset, PretrainSample
 from albertine.corpus.masking import (
     choose_masked_positions,
     mask_tokens,
@@ -563,6 +563,50 @@ def test_the_frequencies_of_a_large_corpus_are_of_all_its_parts(
     some_tokens = TokenFrequencies.from_corpus(corpus).counts
     blocks = [shard.tokens[start : start + 100] for start in range(0, len(shard.tokens), 400)]
     assert np.array_equal(some_tokens, np.bincount(np.concatenate(blocks), minlength=len(some_tokens)))
+
+
+def causal_objective(fraction: float, **changes: Any) -> ObjectiveSettings:
+    return ObjectiveSettings(max_length=64, causal_fraction=fraction, **changes)
+
+
+@pytest.mark.parametrize("fraction", [0.25, 0.5, 0.9])
+def test_each_step_has_the_same_fraction_of_causal_samples(corpus: Corpus, fraction: float) -> None:
+    samples = PretrainDataset(corpus, causal_objective(fraction)).draw(np.arange(200))
+    for start in range(180):
+        count = sum(sample.is_causal for sample in samples[start : start + 20])
+        assert abs(count - 20 * fraction) <= 1
+
+
+def test_causal_samples_predict_half_of_the_next_tokens_of_the_same_text(corpus: Corpus) -> None:
+    indices = np.arange(2 * len(PretrainDataset(corpus, causal_objective(0.5))))
+    masked = PretrainDataset(corpus, causal_objective(0.0)).draw(indices)
+    samples = PretrainDataset(corpus, causal_objective(0.5)).draw(indices)
+    num_targets = num_tokens = 0
+    for sample, of_text in zip(samples, masked, strict=True):
+        if not sample.is_causal:
+            assert sample.tokens.tolist() == of_text.tokens.tolist()
+            continue
+        assert (
+            sample.tokens.tolist() == sample.original_tokens().tolist() == of_text.original_tokens().tolist()
+        )
+        assert sample.labels.tolist() == sample.tokens[sample.masked_positions + 1].tolist()
+        assert sample.pair_label == NO_LABEL
+        num_targets, num_tokens = num_targets + len(sample.labels), num_tokens + len(sample) - 1
+    assert is_plausible_count(num_targets, num_tokens, 0.5)
+
+
+def test_causal_targets_differ_between_epochs(corpus: Corpus) -> None:
+    dataset = PretrainDataset(corpus, causal_objective(0.5, distinct_epochs=2))
+    first, second, third = (
+        [sample.masked_positions.tolist() for sample in dataset.draw(np.arange(20) + epoch * len(dataset))]
+        for epoch in (0, 1, 2)
+    )
+    assert first == third != second
+
+
+def test_held_out_samples_are_never_causal(corpus: Corpus) -> None:
+    samples = PretrainDataset(corpus, causal_objective(0.9), "dev").draw(np.arange(10))
+    assert not any(sample.is_causal for sample in samples)
 
 
 def _drawn_documents(corpus: Corpus, fraction: float, epochs: int = 3) -> set[int]:

@@ -15,7 +15,7 @@ import albertine
 from albertine.engines.torch_engine import TorchEngine, prepare_torch_engine
 from albertine.errors import InputError
 from albertine.inference import masked_copies, pseudo_likelihood
-from albertine.inference.masked_copies import SCORING_METHODS, ScoringMethod
+from albertine.inference.masked_copies import MASKED_METHODS, ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
 from albertine.interop.huggingface import save_folder
 from albertine.model.encoder import ComputeOptions
@@ -111,7 +111,7 @@ def reference_scores(folder: Path, text: str, method: ScoringMethod) -> list[flo
     return scores
 
 
-@pytest.mark.parametrize("method", SCORING_METHODS)
+@pytest.mark.parametrize("method", MASKED_METHODS)
 def test_scores_match_transformers(folder: Path, method: ScoringMethod) -> None:
     scores = albertine.fill_mask_pipeline(folder, device="cpu").score(TEXTS, method=method)
     assert len(scores) == len(TEXTS)
@@ -207,9 +207,9 @@ def test_both_methods_share_words_of_one_token(albert: Path) -> None:
     (text,) = scorer.encode(["kalo mi ren tas"])
     last_of_word = sum(end == position + 1 for position, end in enumerate(text.word_ends, start=1))
     assert 0 < last_of_word < len(text)
-    both = scorer.log_likelihoods([text], SCORING_METHODS)[0]
+    both = scorer.log_likelihoods([text], MASKED_METHODS)[0]
     assert engine.num_sequences == 2 * len(text) - last_of_word
-    for method, values in zip(SCORING_METHODS, both, strict=True):
+    for method, values in zip(MASKED_METHODS, both, strict=True):
         _, alone = counting_scorer(albert)
         assert values == pytest.approx(alone.log_likelihoods([text], (method,))[0][0], abs=1e-5)
 

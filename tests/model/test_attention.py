@@ -1,5 +1,8 @@
 """The layout of a strip for attention, and plain attention."""
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,18 +10,23 @@ from tests.model.model_fixtures import strip_of_lengths
 from torch import Tensor
 
 from albertine.model.attention import AttentionLayout, attention_by_length, multi_head_attention
+from albertine.model.kernels.short_attention import short_attention
 
 HEADS, WIDTH = 3, 48
 
 
-def reference_attention(qkv: Tensor, lengths: list[int]) -> Tensor:
+def reference_attention(qkv: Tensor, lengths: list[int], *, causal: bool = False) -> Tensor:
     """Return attention computed by its definition, one sequence at a time."""
     contexts = []
     for rows in qkv.split(lengths):
         query, key, value = (
             columns.view(len(rows), HEADS, -1).transpose(0, 1) for columns in rows.split(WIDTH, 1)
         )
-        weights = (query @ key.transpose(1, 2) / (WIDTH / HEADS) ** 0.5).softmax(-1)
+        scores = query @ key.transpose(1, 2) / (WIDTH / HEADS) ** 0.5
+        if causal:
+            is_later = torch.arange(len(rows)) > torch.arange(len(rows))[:, None]
+            scores = scores.masked_fill(is_later, float("-inf"))
+        weights = scores.softmax(-1)
         contexts.append((weights @ value).transpose(0, 1).flatten(1))
     return torch.cat(contexts)
 
@@ -54,12 +62,14 @@ def test_restore_order_passes_gradients_back_to_their_rows() -> None:
     assert torch.equal(rows.grad, layout.sort(gradient))
 
 
-def test_attention_by_length_equals_the_definition() -> None:
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("attention", [attention_by_length, short_attention])
+def test_attention_equals_the_definition(attention: Callable[..., Tensor], causal: bool) -> None:
     lengths = [1, 3, 3, 8]
     qkv = torch.randn(15, 3 * WIDTH, dtype=torch.float64, requires_grad=True)
     layout = AttentionLayout.from_strip(strip_of_lengths(lengths))
-    actual = attention_by_length(qkv, layout.length_groups, HEADS, 0.0)
-    expected = reference_attention(qkv, lengths)
+    actual = attention(qkv, layout.length_groups, HEADS, 0.0, causal=causal)
+    expected = reference_attention(qkv, lengths, causal=causal)
     assert torch.allclose(actual, expected, atol=1e-12)
     weight = torch.randn_like(actual)
     actual_gradient, expected_gradient = (

@@ -13,7 +13,7 @@ See docs/decisions/dataloader.md.
 import signal
 from collections import deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from albertine.corpus.dataset import PretrainDataset, PretrainSample
+from albertine.corpus.dataset import NO_LABEL, PretrainDataset, PretrainSample
 from albertine.errors import AlbertineError, InputError
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
@@ -48,14 +48,16 @@ class Batch:
     """One rank's samples of one step; may be empty if the step has fewer samples than ranks.
 
     Attributes:
-        strip: the samples' sequences.
-        targets: indices and labels of the masked tokens, and the label of each pair.
+        strip: the samples' sequences, the causal ones last.
+        targets: indices and labels of the tokens to predict, and the label of each pair.
         step_samples: number of samples in the whole step, over all ranks.
+        causal_samples: number of causal samples; in a micro-batch, all of them or none.
     """
 
     strip: Strip
     targets: PretrainingTargets
     step_samples: int
+    causal_samples: int = 0
 
     def to(self, device: torch.device) -> "Batch":
         """Return a copy on a device."""
@@ -63,26 +65,56 @@ class Batch:
             self.targets.masked.indices.to(device), self.targets.masked.labels.to(device)
         )
         targets = PretrainingTargets(masked, self.targets.pair_labels.to(device))
-        return Batch(self.strip.to(device), targets, self.step_samples)
+        return Batch(self.strip.to(device), targets, self.step_samples, self.causal_samples)
 
     def split(self, max_tokens: int) -> Iterator["Batch"]:
-        """Yield micro-batches of at most `max_tokens` tokens: as few as possible, of similar size."""
-        masked, start = self.targets.masked, 0
-        tokens = len(self.strip.tokens)
+        """Yield micro-batches of at most `max_tokens` tokens: as few as possible, of similar size.
+
+        Masked and causal samples are in different ones.
+        """
+        first_causal = len(self.strip) - self.causal_samples
+        yield from self._split(0, first_causal, max_tokens)
+        yield from self._split(first_causal, len(self.strip), max_tokens)
+
+    def _split(self, start: int, stop: int, max_tokens: int) -> Iterator["Batch"]:
+        """Yield micro-batches of the samples from `start` up to `stop`, which are of one kind."""
+        part = self.strip.slice(start, stop)
+        tokens = len(part.tokens)
         count = -(-tokens // max_tokens)
         # Sequences are not divided, so a limit of exactly `tokens / count` could need one micro-batch more.
-        even_size = -(-tokens // max(1, count)) + max(self.strip.lengths, default=0)
-        for strip in self.strip.split(min(max_tokens, even_size)):
-            stop = start + len(strip)
-            first_token, end_token = int(self.strip.offsets[start]), int(self.strip.offsets[stop])
-            bounds = torch.searchsorted(masked.indices, torch.tensor([first_token, end_token]))
-            selected = slice(*bounds.tolist())
-            targets = PretrainingTargets(
-                MaskedLMTargets(masked.indices[selected] - first_token, masked.labels[selected]),
-                self.targets.pair_labels[start:stop],
-            )
-            yield Batch(strip, targets, self.step_samples)
-            start = stop
+        even_size = -(-tokens // max(1, count)) + max(part.lengths, default=0)
+        for strip in part.split(min(max_tokens, even_size)):
+            yield self._micro_batch(strip, start)
+            start += len(strip)
+
+    def _micro_batch(self, strip: Strip, start: int) -> "Batch":
+        """Return the samples of a strip, which begins with sample `start`, as a batch."""
+        masked, stop = self.targets.masked, start + len(strip)
+        first_token, end_token = int(self.strip.offsets[start]), int(self.strip.offsets[stop])
+        bounds = torch.searchsorted(masked.indices, torch.tensor([first_token, end_token]))
+        selected = slice(*bounds.tolist())
+        targets = PretrainingTargets(
+            MaskedLMTargets(masked.indices[selected] - first_token, masked.labels[selected]),
+            self.targets.pair_labels[start:stop],
+        )
+        is_causal = start >= len(self.strip) - self.causal_samples
+        if is_causal:
+            strip = replace(strip, causal=True)
+        return Batch(strip, targets, self.step_samples, len(strip) if is_causal else 0)
+
+    def as_causal(self) -> "Batch":
+        """Return masked samples as causal ones, with all tokens to predict but the first of each."""
+        masked, strip = self.targets.masked, self.strip
+        tokens = strip.tokens.index_copy(0, masked.indices, masked.labels)
+        has_next = torch.ones(len(tokens), dtype=torch.bool)
+        has_next[strip.offsets[1:] - 1] = False
+        indices = has_next.nonzero().squeeze(1)
+        targets = PretrainingTargets(
+            MaskedLMTargets(indices, tokens[indices + 1]),
+            torch.full_like(self.targets.pair_labels, NO_LABEL),
+        )
+        causal = replace(strip, tokens=tokens, causal=True)
+        return Batch(causal, targets, self.step_samples, len(strip))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as numpy arrays: to share tensors, torch starts a process that may outlive the run."""
@@ -95,16 +127,18 @@ class Batch:
             masked.labels,
             self.targets.pair_labels,
         )
-        return _batch_from_arrays, (*(tensor.numpy() for tensor in tensors), self.step_samples)
+        counts = self.step_samples, self.causal_samples
+        return _batch_from_arrays, (*(tensor.numpy() for tensor in tensors), *counts)
 
 
 def _batch_from_arrays(*fields: Any) -> Batch:
-    *arrays, step_samples = fields
+    *arrays, step_samples, causal_samples = fields
     tokens, segments, offsets, indices, labels, pair_labels = map(torch.from_numpy, arrays)
     return Batch(
         Strip(tokens, segments, offsets),
         PretrainingTargets(MaskedLMTargets(indices, labels), pair_labels),
         step_samples,
+        causal_samples,
     )
 
 
@@ -262,6 +296,7 @@ class _BatchDataset(Dataset[Batch | AlbertineError]):
 
 def collate(samples: list[PretrainSample], step_samples: int) -> Batch:
     """Return the samples of a rank as a batch; `step_samples` is the number of samples of all ranks."""
+    samples = sorted(samples, key=lambda sample: sample.is_causal)
     lengths = [len(sample) for sample in samples]
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     masked = [sample.masked_positions + offset for sample, offset in zip(samples, offsets[:-1], strict=True)]
@@ -274,7 +309,7 @@ def collate(samples: list[PretrainSample], step_samples: int) -> Batch:
         MaskedLMTargets(_concatenated(masked), _concatenated([sample.labels for sample in samples])),
         torch.tensor([sample.pair_label for sample in samples], dtype=torch.int64),
     )
-    return Batch(strip, targets, step_samples)
+    return Batch(strip, targets, step_samples, sum(sample.is_causal for sample in samples))
 
 
 def _concatenated(arrays: list[NDArray[Any]]) -> Tensor:

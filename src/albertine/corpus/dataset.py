@@ -2,6 +2,8 @@
 
     [CLS] a a a [SEP] b b b b [SEP]      with some tokens masked
 
+In a causal sample no token is masked, and the model predicts tokens from those before them.
+
 A sample does not depend on other samples, so any process can draw any sample directly.
 See docs/decisions/sample-windows.md.
 """
@@ -23,24 +25,27 @@ from albertine.corpus.masking import (
     split_long_words,
 )
 from albertine.corpus.segment_pairs import Segment, SegmentPair, draw_pair
-from albertine.corpus.settings import ObjectiveSettings
+from albertine.corpus.settings import CAUSAL_TARGET_FRACTION, ObjectiveSettings
 from albertine.corpus.windows import SampleWindows, WindowArrays
 from albertine.errors import InputError
 from albertine.randomness import RandomStream, Stream, random_bits
 
+NO_LABEL = -100  # of the pair of a causal sample; losses skip it
 _TRUE = np.ones(1, np.bool_)
 
 
 @dataclass(frozen=True)
 class PretrainSample:
-    """One masked sequence.
+    """One masked sequence, or a causal one.
 
     Attributes:
         tokens: input ids after masking [tokens].
         segments: 0 for the first segment, 1 for the second [tokens].
-        masked_positions: positions of the tokens to predict, ascending [masked].
-        labels: original ids at these positions [masked].
-        pair_label: label of the segment pair (see `SegmentPair`).
+        masked_positions: positions of the tokens to predict, ascending [masked]; in a causal sample, those
+            before the tokens to predict.
+        labels: ids of the tokens to predict [masked].
+        pair_label: label of the segment pair (see `SegmentPair`); `NO_LABEL` in a causal sample.
+        is_causal: whether a token may attend only to itself and to the tokens before it.
     """
 
     tokens: NDArray[np.int32]
@@ -48,6 +53,7 @@ class PretrainSample:
     masked_positions: NDArray[np.int64]
     labels: NDArray[np.int32]
     pair_label: int
+    is_causal: bool = False
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -55,12 +61,15 @@ class PretrainSample:
     def original_tokens(self) -> NDArray[np.int32]:
         """Return the ids before masking [tokens]."""
         tokens = self.tokens.copy()
-        tokens[self.masked_positions] = self.labels
+        if not self.is_causal:
+            tokens[self.masked_positions] = self.labels
         return tokens
 
 
 class PretrainDataset:
     """Map-style dataset of the samples of a split; indices continue across epochs.
+
+    Only the split train has causal samples, so that held-out losses are comparable.
 
     Attributes:
         objective: settings of pairs, lengths and masking.
@@ -70,6 +79,7 @@ class PretrainDataset:
         self._corpus, self._split, self.objective = corpus, split, objective
         self._shards = corpus.shards(split)
         fraction = objective.text_fraction if split == "train" else 1.0
+        self._causal_fraction = objective.causal_fraction if split == "train" else 0.0
         self._windows = SampleWindows(self._shards, replace(objective, text_fraction=fraction))
         if not len(self._windows):
             raise InputError(_no_sample_message(corpus, split, fraction))
@@ -115,9 +125,17 @@ class PretrainDataset:
             epoch_indices = indices[rows] % len(self)
             windows = self._windows.lookup(epoch, epoch_indices)
             keys = random_bits(self.objective.seed, epoch, Stream.SAMPLES, epoch_indices)
+            is_causal = self._is_causal(epoch, epoch_indices)
             for number, row in enumerate(rows.tolist()):
-                samples[row] = self._draw_sample(windows, number, int(keys[number]))
+                sample = self._draw_sample(windows, number, int(keys[number]))
+                samples[row] = _causal_sample(sample, int(keys[number])) if is_causal[number] else sample
         return [samples[row] for row in range(len(indices))]
+
+    def _is_causal(self, epoch: int, epoch_indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which samples of an epoch are causal, [samples]: the same fraction of each step."""
+        indices, fraction = epoch * len(self) + epoch_indices, self._causal_fraction
+        is_causal: NDArray[np.bool_] = np.floor((indices + 1) * fraction) > np.floor(indices * fraction)
+        return is_causal
 
     def _by_epoch(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Yield each epoch, and which elements of `indices` are samples of this epoch."""
@@ -158,6 +176,15 @@ class PretrainDataset:
             segments[start : end + 1] = segment_id
             start = end + 1
         return tokens, segments
+
+
+def _causal_sample(sample: PretrainSample, key: int) -> PretrainSample:
+    """Return a masked sample as a causal one, which predicts some tokens from those before them."""
+    tokens = sample.original_tokens()
+    stream = RandomStream(int(random_bits(key, Stream.CAUSAL_TARGETS)[0]), len(tokens))
+    uniform = (stream.next_bits(len(tokens) - 1) >> np.uint64(11)) * 2.0**-53
+    positions = np.flatnonzero(uniform < CAUSAL_TARGET_FRACTION)
+    return PretrainSample(tokens, sample.segments, positions, tokens[positions + 1], NO_LABEL, is_causal=True)
 
 
 def _word_boundaries(pair: SegmentPair) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

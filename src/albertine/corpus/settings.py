@@ -10,6 +10,10 @@ from albertine.text.settings import ReadingSettings
 LARGEST_EXACT_INTEGER = 1 << 53  # larger integers are not exact as a JSON number (float64)
 
 
+# Fraction of the tokens of a causal sample to predict. The loss over the vocabulary takes as long as a layer,
+# and other epochs predict other tokens; see docs/records/ideas/causal-steps.md.
+CAUSAL_TARGET_FRACTION = 0.5
+
 PairTask: TypeAlias = Literal["sop", "nsp", "none"]
 
 
@@ -61,6 +65,12 @@ class ObjectiveSettings(Settings):
         minimum=1,
         maximum=16,
     )
+    causal_fraction: float = setting(
+        0.0,
+        "Fraction of the samples that have no masks: tokens are predicted from those before them.",
+        minimum=0,
+        maximum=0.9,
+    )
     text_fraction: float = setting(
         1.0,
         "Fraction of the documents to train on, to see whether more text would help.",
@@ -73,6 +83,12 @@ class ObjectiveSettings(Settings):
         minimum=1,
     )
     seed: int = setting(0, "Random seed of the samples.", minimum=0, maximum=LARGEST_EXACT_INTEGER)
+
+    @property
+    def predicted_fraction(self) -> float:
+        """Mean fraction of the tokens to predict."""
+        causal = self.causal_fraction
+        return (1 - causal) * self.mlm_probability + causal * CAUSAL_TARGET_FRACTION
 
     def check(self) -> None:
         """Raise SettingError if segments would come from documents that are left out."""

@@ -70,6 +70,8 @@ def show_samples(corpus: Corpus, settings: CorpusShowSettings, *, as_json: bool)
     for index, sample in zip(indices.tolist(), samples, strict=True):
         _print_sample(out, index, sample, corpus.tokenizer, settings.objective)
     out.print(_legend())
+    if settings.objective.causal_fraction and settings.split == "train":
+        out.print("causal: a token to predict is not hidden; the model reads the tokens before it")
 
 
 def _legend() -> Text:
@@ -88,7 +90,7 @@ def _print_sample(
         "nsp": ("consecutive", "two documents"),
         "none": ("one segment",),
     }
-    pair_name = pair_names[objective.pair][sample.pair_label]
+    pair_name = "causal" if sample.is_causal else pair_names[objective.pair][sample.pair_label]
     masked = len(sample.masked_positions)
     out.print(Text(f"sample {index:,}: {len(sample)} tokens, {pair_name}, {masked} to predict", "bold"))
     out.print(highlighted_sample(sample, tokenizer))
@@ -100,7 +102,8 @@ def highlighted_sample(sample: PretrainSample, tokenizer: Tokenizer) -> Text:
     text = Text()
     vocabulary, marks_continuations = tokenizer.vocabulary, tokenizer.marks_continuations
     special_ids = (tokenizer.special_ids.cls, tokenizer.special_ids.sep)
-    masked_positions = set(sample.masked_positions.tolist())
+    # The outputs of a causal sample predict the tokens behind them.
+    predicted_positions = set((sample.masked_positions + sample.is_causal).tolist())
     original_ids = sample.original_tokens().tolist()
     for position, (input_id, original_id, segment) in enumerate(
         zip(sample.tokens.tolist(), original_ids, sample.segments.tolist(), strict=True)
@@ -114,9 +117,9 @@ def highlighted_sample(sample: PretrainSample, tokenizer: Tokenizer) -> Text:
             vocabulary[original_id], previous, marks_continuations=marks_continuations
         )
         text.append(separator)
-        if position not in masked_positions:
+        if position not in predicted_positions:
             text.append(bare, "dim bold" if input_id in special_ids else _SEGMENT_STYLES[segment])
-        elif input_id == tokenizer.special_ids.mask:
+        elif input_id == tokenizer.special_ids.mask or sample.is_causal:
             text.append(f"{{{bare}}}", _MASKED)
         elif input_id == original_id:
             text.append(f"{{{bare}=}}", _KEPT)
@@ -133,5 +136,6 @@ def _sample_json(sample: PretrainSample, tokenizer: Tokenizer) -> dict[str, Any]
         "segments": sample.segments.tolist(),
         "masked_positions": sample.masked_positions.tolist(),
         "labels": sample.labels.tolist(),
-        "pair_label": sample.pair_label,
+        "pair_label": None if sample.is_causal else sample.pair_label,
+        "causal": sample.is_causal,
     }

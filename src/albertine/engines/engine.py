@@ -50,7 +50,8 @@ class Engine(Protocol):
 
         Args:
             strip: the sequences, none of them empty.
-            indices: index in the strip of one token of each sequence, in order, [sequences].
+            indices: index in the strip of one token of each sequence, in order, [sequences]; of a causal
+                strip, any tokens.
             depth: number of steps of depth, by default those of the model.
         """
 

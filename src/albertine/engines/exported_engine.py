@@ -77,8 +77,13 @@ class ExportedEngine(ABC):
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
         """Return the output of the head for a strip, each prediction after the step at which it is final."""
 
-    def _check_masked_lm(self) -> None:
-        """Raise `InputError` unless the head has a masked LM."""
+    def _check_masked_lm(self, strip: Strip) -> None:
+        """Raise `InputError` unless the head has a masked LM, and the strip is not causal."""
+        if strip.causal:
+            raise InputError(
+                "an exported model reads all tokens at once; for left-to-right, name the model that it was "
+                "made of, or use --method word-l2r"
+            )
         if self._head.kind not in ("pretrain", "mlm"):
             raise InputError(f"the head is {self._head.kind}; only a pre-trained model has a masked LM")
 

@@ -32,7 +32,7 @@ class SingleGraphEngine(ExportedEngine):
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
         if depth is not None:
             raise _fixed_depth_error()
-        self._check_masked_lm()
+        self._check_masked_lm(strip)
         return self.logits(strip)["mlm_logits"].index_select(0, indices)
 
     def logits(self, strip: Strip) -> dict[str, Tensor]:

@@ -71,7 +71,7 @@ class SteppedEngine(ExportedEngine):
 
     def masked_lm_logits(self, strip: Strip, indices: Tensor, *, depth: int | None = None) -> Tensor:
         """Return the logits of the masked-LM head at one token of each sequence, [sequences, vocab]."""
-        self._check_masked_lm()
+        self._check_masked_lm(strip)
         self._convergence.check(depth, partial(self._last_step_angle, strip))
         depth = depth or self._model.layers
         states = self._after_steps(strip, depth)

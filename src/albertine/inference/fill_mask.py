@@ -130,7 +130,8 @@ class FillMaskPipeline:
         Args:
             texts: the texts.
             method: tokens that are masked with the predicted one: "word-l2r" for those after it in the same
-                word, "token" for none.
+                word, "token" for none. With "left-to-right", no token is masked, and each is predicted from
+                those before it.
             depth: number of steps of depth; None for those of the model.
         """
         return self.scorer_at(depth).score(texts, method)

@@ -13,8 +13,9 @@ from torch import Tensor
 from albertine.model.strip import Strip
 from albertine.tasks.sequences import Ids
 
-ScoringMethod = Literal["word-l2r", "token"]
+ScoringMethod = Literal["word-l2r", "token", "left-to-right"]
 SCORING_METHODS: tuple[ScoringMethod, ...] = get_args(ScoringMethod)
+MASKED_METHODS: tuple[ScoringMethod, ...] = ("word-l2r", "token")
 
 _MAX_COPIES = 1 << 16  # that are compared and sorted by length together
 

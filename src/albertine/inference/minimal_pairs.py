@@ -14,7 +14,7 @@ from pathlib import Path
 from albertine import progress
 from albertine.errors import InputError
 from albertine.inference.fill_mask import fill_mask_pipeline_in
-from albertine.inference.masked_copies import SCORING_METHODS, ScoringMethod
+from albertine.inference.masked_copies import MASKED_METHODS, SCORING_METHODS, ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.inference.settings import EvaluateSettings
 from albertine.interop.hub import locate_model
@@ -128,7 +128,7 @@ def score_minimal_pairs(
     """
     assert settings.data is not None
     started = time.monotonic()
-    methods = SCORING_METHODS if settings.method == "both" else (settings.method,)
+    methods = MASKED_METHODS if settings.method == "both" else (settings.method,)
     errors = ReadErrors(skip=settings.on_error == "skip")
     pairs = first_of_each_paradigm(read_minimal_pairs(settings.data, errors), settings.pairs)
     paradigms: dict[str, _Paradigm] = {}

@@ -3,7 +3,8 @@
 The PLL of a text is the sum of the log-probabilities of its tokens, each predicted while it is masked
 (Salazar et al. 2020). Method "token" masks this token alone. It overrates words of several tokens,
 whose other tokens give the masked one away. Method "word-l2r" also masks the tokens after it in the
-same word (Kauf and Ivanova 2023).
+same word (Kauf and Ivanova 2023). Method "left-to-right" masks nothing, and its sum is a log-likelihood: see
+`left_to_right`.
 
 Each masked copy of a text is one sequence of a strip, and the model computes the logits of its first
 masked token only. Equal masked copies are computed once: those of the two sentences of a minimal pair
@@ -18,6 +19,7 @@ import numpy as np
 
 from albertine.engines.engine import Engine, check_finite
 from albertine.errors import InputError
+from albertine.inference.left_to_right import check_has_next_tokens, next_token_log_likelihoods
 from albertine.inference.masked_copies import (
     SCORING_METHODS,
     EncodedText,
@@ -156,11 +158,29 @@ class PseudoLikelihoodScorer:
         self, texts: Sequence[EncodedText], methods: Sequence[ScoringMethod]
     ) -> Iterator[tuple[LogLikelihoods, ...]]:
         """Yield the log-probabilities of different texts; see `log_likelihoods`."""
+        if "left-to-right" in methods:
+            check_has_next_tokens(self.engine)
+        masked_methods = [method for method in methods if method != "left-to-right"]
         for group in text_groups(texts, len(methods)):
-            values = self._log_probabilities(MaskedCopies(group, methods, self.tokenizer.special_ids.mask))
-            lengths = [len(text) for text in group for _ in methods]
-            parts = iter(np.split(values, np.cumsum(lengths)[:-1]))
-            yield from (tuple(next(parts) for _ in methods) for _ in group)
+            masked = iter(self._masked_log_likelihoods(group, masked_methods))
+            causal = iter(self._next_token_log_likelihoods(group) if "left-to-right" in methods else ())
+            for _ in group:
+                yield tuple(next(causal if method == "left-to-right" else masked) for method in methods)
+
+    def _masked_log_likelihoods(
+        self, texts: Sequence[EncodedText], methods: Sequence[ScoringMethod]
+    ) -> list[LogLikelihoods]:
+        """Return the log-probabilities of masked tokens, for each text those of all methods."""
+        if not methods:
+            return []
+        values = self._log_probabilities(MaskedCopies(texts, methods, self.tokenizer.special_ids.mask))
+        lengths = [len(text) for text in texts for _ in methods]
+        return np.split(values, np.cumsum(lengths)[:-1])
+
+    def _next_token_log_likelihoods(self, texts: Sequence[EncodedText]) -> list[LogLikelihoods]:
+        """Return the log-probabilities of next tokens for each text."""
+        max_tokens = min(self.engine.micro_batch_tokens, _MAX_LOGITS // self.engine.model_settings.vocab_size)
+        return next_token_log_likelihoods(self.engine, texts, len(self.tokenizer), max_tokens, self.depth)
 
     def _log_probabilities(self, copies: MaskedCopies) -> LogLikelihoods:
         """Return the log-probability of each target of masked copies, [targets]."""

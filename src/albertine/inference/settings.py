@@ -66,10 +66,10 @@ class EvaluateSettings(DepthSettings):
         "pairs, with a pre-trained model.",
     )
     split: Split = setting("dev", "Split of the task's folder.")
-    method: Literal["word-l2r", "token", "both"] = setting(
+    method: Literal["word-l2r", "token", "both", "left-to-right"] = setting(
         "word-l2r",
-        "For blimp: how to score a sentence: word-l2r masks each token and those after it in the same word, "
-        "token masks each token alone, as in many published results.",
+        "For blimp: how to score a sentence: word-l2r masks each token and those after it in the same word; "
+        "token masks each token alone, as in many published results; left-to-right masks none, as in score.",
     )
     pairs: int | None = setting(
         None, "For blimp: number of pairs of each paradigm, the first ones; by default all.", minimum=1
@@ -139,10 +139,11 @@ class ScoreSettings(Settings):
     )
     id: str = setting("id", "Column of the id of a row; without such a column, rows are numbered from 0.")
     header: bool = setting(True, HEADER_HELP)
-    method: Literal["word-l2r", "token"] = setting(
+    method: Literal["word-l2r", "token", "left-to-right"] = setting(
         "word-l2r",
         "What to mask when a token is predicted: word-l2r, this token and those after it in the same word; "
-        "token, this token alone, which overrates words of many tokens.",
+        "token, this token alone, which overrates words of many tokens; left-to-right, nothing: the model "
+        "reads the tokens before it, and must have learned that (objective.causal_fraction of pretrain).",
     )
     depth: int | None = setting(None, PRETRAINED_DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
     tokens: bool = setting(False, "Also write the log-probability of each token, as JSON lines.")

@@ -35,12 +35,14 @@ class AttentionLayout:
         row_indices: index of the row of each token of the strip, [tokens].
         offsets: start of each sequence in sorted order and the end of the last one, int32 on
             the device of the tokens, [sequences + 1].
+        causal: whether a token attends only to itself and to the tokens before it.
     """
 
     length_groups: LengthGroups
     token_indices: Tensor | None
     row_indices: Tensor | None
     offsets: Tensor
+    causal: bool = False
 
     @classmethod
     def from_strip(cls, strip: Strip) -> "AttentionLayout":
@@ -49,7 +51,7 @@ class AttentionLayout:
         counts = [(len(list(equal)), length) for length, equal in groupby(sorted(lengths))]
         length_groups = tuple((count, length) for count, length in counts if length)
         if lengths == sorted(lengths):
-            return cls(length_groups, None, None, strip.offsets.to(device, torch.int32))
+            return cls(length_groups, None, None, strip.offsets.to(device, torch.int32), strip.causal)
         order, starts = sorted(range(len(strip)), key=lengths.__getitem__), strip.offsets.tolist()
         sorted_lengths = [lengths[i] for i in order]
         token_indices = concatenated_ranges([starts[i] for i in order], sorted_lengths)
@@ -61,6 +63,7 @@ class AttentionLayout:
             token_indices.to(device),
             row_indices.to(device),
             offsets.to(device, torch.int32),
+            strip.causal,
         )
 
     def sort(self, values: Tensor) -> Tensor:
@@ -77,7 +80,12 @@ class AttentionLayout:
 
 
 def multi_head_attention(
-    qkv: Tensor, heads: int, dropout: float, attention_bias: Tensor | None = None
+    qkv: Tensor,
+    heads: int,
+    dropout: float,
+    attention_bias: Tensor | None = None,
+    *,
+    causal: bool = False,
 ) -> Tensor:
     """Return softmax(q k^T / sqrt(d) + bias) v of all heads, concatenated.
 
@@ -86,6 +94,7 @@ def multi_head_attention(
         heads: number of heads.
         dropout: dropout rate of the attention weights.
         attention_bias: added to the scores, broadcastable to [batch, heads, length, length].
+        causal: whether a token attends only to itself and to the tokens before it; without a bias.
 
     Returns:
         [batch, length, hidden].
@@ -93,7 +102,7 @@ def multi_head_attention(
     batch, length, width = qkv.shape
     query, key, value = qkv.view(batch, length, 3, heads, width // 3 // heads).permute(2, 0, 3, 1, 4)
     context = functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=attention_bias, dropout_p=dropout
+        query, key, value, attn_mask=attention_bias, dropout_p=dropout, is_causal=causal
     )
     return context.transpose(1, 2).reshape(batch, length, width // 3)
 
@@ -122,7 +131,9 @@ def one_query_attention(query: Tensor, key_value: Tensor, length_groups: LengthG
     return torch.cat(contexts) if contexts else query
 
 
-def attention_by_length(qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float) -> Tensor:
+def attention_by_length(
+    qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float, *, causal: bool = False
+) -> Tensor:
     """Return the attention of each sequence over itself, one call per group of equal length.
 
     Args:
@@ -130,6 +141,7 @@ def attention_by_length(qkv: Tensor, length_groups: LengthGroups, heads: int, dr
         length_groups: number and length of the sequences in each group.
         heads: number of heads.
         dropout: dropout rate of the attention weights.
+        causal: whether a token attends only to itself and to the tokens before it.
 
     Returns:
         [rows, hidden]; rows after the last sequence are zeros.
@@ -141,7 +153,9 @@ def attention_by_length(qkv: Tensor, length_groups: LengthGroups, heads: int, dr
     spare_rows = len(qkv) - sum(count * length for count, length in length_groups)
     *groups, _ = qkv.split([*(count * length for count, length in length_groups), spare_rows])
     contexts = [
-        multi_head_attention(group.view(count, length, width), heads, dropout).view(len(group), width // 3)
+        multi_head_attention(group.view(count, length, width), heads, dropout, causal=causal).view(
+            len(group), width // 3
+        )
         for group, (count, length) in zip(groups, length_groups, strict=True)
     ]
     if spare_rows:

@@ -116,10 +116,12 @@ class Encoder(nn.Module):
 
         Args:
             strip: the sequences, none of them empty.
-            indices: index in the strip of one token of each sequence, in order, [sequences].
+            indices: index in the strip of one token of each sequence, in order, [sequences]; of a causal
+                strip, any tokens.
             depth: number of layers to apply, by default all; see `depth_plan`.
         """
-        if self.settings.depth_rule != "fixed":  # no layer is the last one: outputs are of several
+        # Without a fixed depth, no layer is the last one: outputs are of several.
+        if self.settings.depth_rule != "fixed" or strip.causal:
             return self.forward(strip, indices, depth=depth)
         layout, options = self.layout(strip), self.compute_options
         plan = depth_plan(self.settings, depth)

@@ -159,7 +159,8 @@ class Model(nn.Module):
 
         Args:
             strip: the sequences, none of them empty.
-            indices: index in the strip of one token of each sequence, in order, [sequences].
+            indices: index in the strip of one token of each sequence, in order, [sequences]; of a causal
+                strip, any tokens.
             depth: number of steps of depth, by default all.
         """
         head = self.head if depth is None else self.head_at(depth)

@@ -32,12 +32,14 @@ class Strip:
             because the shapes of the attention calls depend on them.
         parts: start and end, in its sequence, of each span that a head reads by itself, such as passage,
             question and option, [S, parts, 2]; always on the CPU; None if they are not known.
+        causal: whether a token attends only to itself and to the tokens before it.
     """
 
     tokens: Tensor
     segments: Tensor
     offsets: Tensor
     parts: Tensor | None = None
+    causal: bool = False
 
     def __post_init__(self) -> None:
         tokens, offsets = self.tokens, self.offsets
@@ -171,7 +173,7 @@ class Strip:
 
     @classmethod
     def cat(cls, strips: Sequence["Strip"]) -> "Strip":
-        """Concatenate strips."""
+        """Concatenate strips, all of them causal or none."""
         if not strips:
             return cls.from_sequences([])
         lengths = torch.cat([strip.offsets.diff() for strip in strips])
@@ -182,6 +184,7 @@ class Strip:
             torch.cat([strip.segments for strip in strips]),
             offsets,
             torch.cat(parts) if len(parts) == len(strips) else None,
+            strips[0].causal,
         )
 
     def slice(self, start: int, stop: int) -> "Strip":
@@ -194,6 +197,7 @@ class Strip:
             self.segments[first:end],
             self.offsets[start : stop + 1] - first,
             None if self.parts is None else self.parts[start:stop],
+            self.causal,
         )
 
     def select(self, sequences: Tensor) -> tuple["Strip", Tensor]:
@@ -206,7 +210,7 @@ class Strip:
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
         indices = concatenated_ranges(starts.tolist(), lengths.tolist()).to(self.tokens.device)
         parts = None if self.parts is None else self.parts[sequences]
-        return Strip(self.tokens[indices], self.segments[indices], offsets, parts), indices
+        return Strip(self.tokens[indices], self.segments[indices], offsets, parts, self.causal), indices
 
     def split(self, max_tokens: int) -> Iterator["Strip"]:
         """Yield strips of whole sequences, in order, each of at most `max_tokens` tokens."""
@@ -225,7 +229,8 @@ class Strip:
 
     def to(self, device: torch.device | str) -> "Strip":
         """Return the strip with its tokens and segments on a device."""
-        return Strip(self.tokens.to(device), self.segments.to(device), self.offsets, self.parts)
+        tokens, segments = self.tokens.to(device), self.segments.to(device)
+        return Strip(tokens, segments, self.offsets, self.parts, self.causal)
 
 
 def concatenated_ranges(starts: Sequence[int], lengths: Sequence[int]) -> Tensor:

@@ -205,10 +205,10 @@ def _pretraining_stages(settings: PretrainSettings) -> Sequence[Stage]:
             settings.model,
             objective.max_length,
             depths,
-            objective.mlm_probability,
+            objective.predicted_fraction,
             recompute=settings.train.recompute,
         )
-        stages.append(Stage(end - start, objective.max_length, objective.mlm_probability, depths, flops))
+        stages.append(Stage(end - start, objective.max_length, objective.predicted_fraction, depths, flops))
     return stages
 
 

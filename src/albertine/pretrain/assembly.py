@@ -1,5 +1,6 @@
 """Assembles the trainer of a pre-training run: its model with the starts, and its data."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from albertine import progress
@@ -41,7 +42,7 @@ def build_trainer(
     model = make_model(settings, init_model)
     if init_model is None and not has_checkpoints(run):
         _apply_starts(model, settings, frequencies)
-    dataset = PretrainDataset(corpus, settings.objective_at(0))
+    dataset = PretrainDataset(corpus, replace(settings.objective_at(0), causal_fraction=0.0))
     if settings.objective.text_fraction < 1 and distributed.is_main:
         chosen, documents = dataset.num_documents, corpus.manifest.documents["train"]
         progress.print_message(f"objective.text_fraction: {chosen:,} of {documents:,} documents")

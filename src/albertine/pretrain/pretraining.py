@@ -48,9 +48,11 @@ class PretrainMicroBatch:
     @property
     def target_counts(self) -> tuple[int, ...]:
         """Number of targets of each objective."""
+        is_causal, predicted = self.batch.causal_samples > 0, len(self.batch.targets.masked.indices)
         counts = {
-            "mlm": len(self.batch.targets.masked.indices),
-            "pair": len(self.batch.strip),
+            "mlm": 0 if is_causal else predicted,
+            "next": predicted if is_causal else 0,
+            "pair": len(self.batch.strip) - self.batch.causal_samples,
             "halting": len(self.batch.strip.tokens),
         }
         return tuple(counts[name] for name in self.objectives)
@@ -99,7 +101,10 @@ class Pretraining:
         self._plateau_detector, self._micro_batch_tokens = plateau_detector, micro_batch_tokens
         self._has_pairs = settings.objective.pair != "none"
         self._has_halting = settings.model.depth_rule == "halting"
-        is_used = {"mlm": True, "pair": self._has_pairs, "halting": self._has_halting}
+        self._has_causal = settings.objective.causal_fraction > 0
+        is_used = {
+            "mlm": True, "next": self._has_causal, "pair": self._has_pairs, "halting": self._has_halting
+        }  # fmt: skip
         self.objectives = tuple(name for name in is_used if is_used[name])
         self._objective: ObjectiveSettings | None = None
         self._batches: BatchLoader | None = None
@@ -163,7 +168,8 @@ class Pretraining:
     @property
     def loss_ceiling(self) -> float:
         """Loss of a model that knows only token frequencies and guesses the labels of pairs."""
-        ceiling = self._plateau_detector.unigram_baseline + (math.log(2) if self._has_pairs else 0.0)
+        unigram = self._plateau_detector.unigram_baseline * (2 if self._has_causal else 1)
+        ceiling = unigram + (math.log(2) if self._has_pairs else 0.0)
         model = self.settings.model
         return ceiling + (model.halting_cost * (model.layers + 1) if self._has_halting else 0.0)
 
@@ -189,7 +195,9 @@ class Pretraining:
 
     def _flops_per_token(self, step: int) -> float:
         objective, depths = self.settings.objective_at(step), self.settings.exit_depths_at(step)
-        return pretraining_flops(self.settings.model, objective.max_length, depths, objective.mlm_probability)
+        return pretraining_flops(
+            self.settings.model, objective.max_length, depths, objective.predicted_fraction
+        )
 
     def work(self, start: int, end: int) -> float:
         """Return the sum of the FLOPs per token of the steps, all of which have about as many tokens.
@@ -248,8 +256,13 @@ class Pretraining:
         assert out.pair_loss is not None
         with torch.no_grad():
             pair_correct = (out.pair_logits.argmax(1) == targets.pair_labels).sum()
+        counts = dict(zip(self.objectives, micro_batch.target_counts, strict=True))
         losses = {
-            "mlm": ObjectiveLoss(out.masked.loss, out.masked.correct),
+            # One of both has no targets in this micro-batch.
+            **{
+                name: ObjectiveLoss(out.masked.loss, out.masked.correct * bool(counts.get(name)))
+                for name in ("mlm", "next")
+            },
             "pair": ObjectiveLoss(out.pair_loss, pair_correct),
         }
         if self._has_halting:
@@ -287,6 +300,12 @@ class Pretraining:
             [*sums.sum(0).tolist(), len(sums)]
         )
         scores = {"mlm_loss": loss / max(1, masked), "mlm_accuracy": correct / max(1, masked)}
+        if self._has_causal:
+            sums = sample_sums(
+                model, (batch.as_causal() for batch in batches), self.distributed.device, mask_id, depth
+            )
+            tokens, loss, correct = self.distributed.all_reduce_sum(sums[:, :3].sum(0).tolist())
+            scores |= {"next_loss": loss / max(1, tokens), "next_accuracy": correct / max(1, tokens)}
         if self._has_pairs:
             scores |= {"pair_loss": pair_loss / samples, "pair_accuracy": pair_correct / samples}
         return {"loss": sum(value for name, value in scores.items() if name.endswith("loss")), **scores}
@@ -299,7 +318,9 @@ class Pretraining:
         """Return this process's part of the held-out batches, which are made once per objective."""
         if self._held_out_batches is None or self._held_out_batches[0] != objective:
             dataset = PretrainDataset(self.corpus, objective, "dev")
-            size = max(1, self._micro_batch_tokens // objective.max_length)
+            # A causal batch predicts all tokens, and its logits need as much memory as those of masked ones.
+            fraction = objective.mlm_probability if self._has_causal else 1.0
+            size = max(1, int(self._micro_batch_tokens * fraction) // objective.max_length)
             sample_count = max(1, self.settings.train.evaluation_tokens // objective.max_length)
             indices = np.arange(min(len(dataset), sample_count))
             chunks = [indices[start : start + size] for start in range(0, len(indices), size)]

@@ -68,6 +68,7 @@ def resolved_settings(
     )
     _check_corpus_fits_model(resolved, corpus, has_checkpoint=init_model_settings is not None)
     _check_curriculum_and_batch(resolved, world_size)
+    _check_causal_fraction(resolved)
     if resolved.train.exits:
         check_can_exit(resolved.model)
     if resolved.train.patience is not None and not corpus.manifest.documents["dev"]:
@@ -143,6 +144,22 @@ def _check_curriculum_and_batch(settings: PretrainSettings, world_size: int) -> 
         raise InputError(
             f"--train.batch-tokens {settings.train.batch_tokens}: must hold a sample of {longest_sample} "
             f"tokens{per_process}; raise it to at least {longest_sample * world_size}"
+        )
+
+
+def _check_causal_fraction(settings: PretrainSettings) -> None:
+    """Raise `InputError` if a step cannot have masked and causal samples, or if these would see too much."""
+    causal = settings.objective.causal_fraction
+    samples = settings.train.batch_tokens // settings.longest_sample()
+    if causal and samples * min(causal, 1 - causal) < 1:
+        raise InputError(
+            f"--objective.causal-fraction {causal:g}: a step of {samples:,} samples is too small to have "
+            "masked and causal ones; raise --train.batch-tokens, or give a fraction nearer to 0.5"
+        )
+    if causal and settings.model.mark_matches:
+        raise InputError(
+            "--objective.causal-fraction: not for a model with mark_matches, which shows a token whether it "
+            "occurs later"
         )
 
 
@@ -239,7 +256,8 @@ def untrained_model(model_settings: ModelSettings, settings: PretrainSettings) -
 
 def make_model(settings: PretrainSettings, init_model: Model | None) -> Model:
     """Return the model of a run, with the weights of `init_model` or random ones."""
-    model = Model(settings.model, PRETRAIN_HEAD, seed=settings.train.seed)
+    head = replace(PRETRAIN_HEAD, next_tokens=settings.objective.causal_fraction > 0)
+    model = Model(settings.model, head, seed=settings.train.seed)
     if init_model is not None:
         model.load_state_dict(init_model.state_dict())
     return model

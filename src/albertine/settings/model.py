@@ -223,6 +223,7 @@ KINDS_OF_SETTINGS: Mapping[str, Sequence[str]] = {
     "answerable": ("span",),
     "co_matching": ("choice",),
     "matching": ("classify", "multi-label", "regress"),
+    "next_tokens": ("pretrain", "mlm"),
 }
 
 
@@ -248,6 +249,9 @@ class HeadSettings(Settings):
     matching: bool = setting(
         False,
         "Compare the two texts of a pair token by token, beside [CLS] (classify, multi-label, regress).",
+    )
+    next_tokens: bool = setting(
+        False, "Has also learned to predict each token from those before it alone (pretrain, mlm)."
     )
     exits: ExitHeads = setting(
         "none",

@@ -20,7 +20,7 @@ _SETTINGS_WITHOUT_EFFECT = (
     "train.tracker",
 )
 # Newer than the stored runs: their default is what all runs without them have.
-_NEW_SETTINGS = {"model.mark_matches": False}
+_NEW_SETTINGS = {"model.mark_matches": False, "objective.causal_fraction": 0.0}
 
 
 def run_identity(settings: PretrainSettings, corpus_checksum: str, start: str | None) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def flops_per_token(settings: PretrainSettings) -> float:
     sampled_steps = range(0, steps, math.ceil(steps / _SAMPLED_STEPS))
     kinds = Counter((settings.exit_depths_at(step), settings.objective_at(step)) for step in sampled_steps)
     total = sum(
-        count * pretraining_flops(model, objective.max_length, depths, objective.mlm_probability)
+        count * pretraining_flops(model, objective.max_length, depths, objective.predicted_fraction)
         for (depths, objective), count in kinds.items()
     )
     return total / len(sampled_steps)

@@ -1,5 +1,7 @@
 """Flash attention against plain attention, on a GPU; `test_gpu_calls` checks its arguments without one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.model.model_fixtures import strip_of_lengths
@@ -20,15 +22,17 @@ def test_supported_head_sizes(head_size: int, is_supported: bool) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("lengths", [[1], [7, 7, 7], [1, 1, 2, 5, 5, 9, 40], [30, 300, 300]], ids=str)
-def test_values_and_gradients_equal_those_of_plain_attention(lengths: list[int]) -> None:
-    layout = AttentionLayout.from_strip(strip_of_lengths(lengths).to("cuda"))
+@pytest.mark.parametrize("causal", [False, True])
+def test_values_and_gradients_equal_those_of_plain_attention(lengths: list[int], causal: bool) -> None:
+    strip = replace(strip_of_lengths(lengths), causal=causal)
+    layout = AttentionLayout.from_strip(strip.to("cuda"))
     qkv = torch.randn(sum(lengths), 3 * WIDTH, device="cuda").bfloat16()
     weight = torch.randn(sum(lengths), WIDTH, device="cuda").bfloat16()
 
     def output_and_gradient(qkv: Tensor, *, plain: bool) -> tuple[Tensor, Tensor]:
         leaf = qkv.detach().requires_grad_()
         if plain:
-            output = attention_by_length(leaf, layout.length_groups, HEADS, 0.0)
+            output = attention_by_length(leaf, layout.length_groups, HEADS, 0.0, causal=causal)
         else:
             output = flash_attention(leaf, layout, HEADS)
         (gradient,) = torch.autograd.grad((output.float() * weight).sum(), leaf)

@@ -25,8 +25,9 @@ def relative_error(actual: Tensor, exact: Tensor) -> float:
 
 @pytest.mark.parametrize("lengths", LENGTH_CASES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("causal", [False, True])
 def test_values_and_gradients_are_as_accurate_as_plain_attention(
-    lengths: list[int], dtype: torch.dtype
+    lengths: list[int], dtype: torch.dtype, causal: bool
 ) -> None:
     generator = torch.Generator().manual_seed(sum(lengths))
     qkv = torch.randn(sum(lengths), 3 * WIDTH, generator=generator, dtype=torch.float64).to(dtype)
@@ -36,7 +37,7 @@ def test_values_and_gradients_are_as_accurate_as_plain_attention(
     def output_and_gradients(precision: torch.dtype, *, plain: bool) -> list[Tensor]:
         leaf = qkv.to(precision).requires_grad_()
         attention = attention_by_length if plain else short_attention
-        output = attention(leaf, runs, HEADS, 0.0)
+        output = attention(leaf, runs, HEADS, 0.0, causal=causal)
         output.backward(weight.to(precision))
         assert leaf.grad is not None
         return [output.detach(), *leaf.grad.split(WIDTH, 1)]
@@ -52,11 +53,12 @@ def test_values_and_gradients_are_as_accurate_as_plain_attention(
             assert grouped.abs().max() < 1e-6
 
 
-def test_long_and_short_sequences_together() -> None:
+@pytest.mark.parametrize("causal", [False, True])
+def test_long_and_short_sequences_together(causal: bool) -> None:
     lengths = [3, 60, MAX_SHORT_LENGTH, MAX_SHORT_LENGTH + 1, MAX_SHORT_LENGTH + 1, MAX_SHORT_LENGTH + 40]
     qkv = torch.randn(sum(lengths), 3 * WIDTH).bfloat16().requires_grad_()
-    actual = short_attention(qkv, length_groups(lengths), HEADS, 0.0)
-    exact = attention_by_length(qkv.detach().double(), length_groups(lengths), HEADS, 0.0)
+    actual = short_attention(qkv, length_groups(lengths), HEADS, 0.0, causal=causal)
+    exact = attention_by_length(qkv.detach().double(), length_groups(lengths), HEADS, 0.0, causal=causal)
     assert relative_error(actual.detach(), exact) < 4e-3
 
 

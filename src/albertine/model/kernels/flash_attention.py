@@ -21,5 +21,6 @@ def flash_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
         return qkv[:, :hidden_size]
     query, key, value = qkv.view(len(qkv), 3, heads, hidden_size // heads).unbind(1)
     max_length = layout.length_groups[-1][1]
-    context = varlen_attn(query, key, value, layout.offsets, layout.offsets, max_length, max_length)
+    bounds = layout.offsets, layout.offsets, max_length, max_length
+    context = varlen_attn(query, key, value, *bounds, window_size=(-1, 0 if layout.causal else -1))
     return context.reshape(len(qkv), hidden_size)  # type: ignore[union-attr]  # a tuple only if more outputs are requested

@@ -55,10 +55,11 @@ class Kernels:
         head_size = qkv.shape[1] // 3 // heads
         if self.enabled and qkv.is_cuda and is_half and not dropout and is_supported_head_size(head_size):
             return flash_attention(qkv, layout, heads)
+        groups, causal = layout.length_groups, layout.causal
         # On a CPU the plain version is faster if no gradient is needed.
         if self.enabled and qkv.is_cpu and qkv.requires_grad:
-            return short_attention(qkv, layout.length_groups, heads, dropout)
-        return attention_by_length(qkv, layout.length_groups, heads, dropout)
+            return short_attention(qkv, groups, heads, dropout, causal=causal)
+        return attention_by_length(qkv, groups, heads, dropout, causal=causal)
 
     def linear_gelu(self, hidden: Tensor, weight: Tensor, bias: Tensor, approximation: str) -> Tensor:
         """Return gelu(hidden @ weight.T + bias): [..., hidden] to [..., ffn]."""

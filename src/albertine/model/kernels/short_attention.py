@@ -31,7 +31,9 @@ _MAX_PADDING_PER_GROUP = 64
 _MAX_SCORES_PER_HEAD = 128 * 128 * 8
 
 
-def short_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float) -> Tensor:
+def short_attention(
+    qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float, *, causal: bool = False
+) -> Tensor:
     """Return the attention of each sequence over itself, with few calls for the short sequences.
 
     Args:
@@ -39,6 +41,7 @@ def short_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropou
         length_groups: number and length of the sequences in each group.
         heads: number of heads.
         dropout: dropout rate of the attention weights.
+        causal: whether a token attends only to itself and to the tokens before it.
 
     Returns:
         [rows, hidden]; rows after the last sequence are zeros.
@@ -46,22 +49,24 @@ def short_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropou
     short_groups = tuple(group for group in length_groups if group[1] <= max_short_length(qkv.dtype))
     long_groups = length_groups[len(short_groups) :]
     if not short_groups:
-        return attention_by_length(qkv, long_groups, heads, dropout)
+        return attention_by_length(qkv, long_groups, heads, dropout, causal=causal)
     if not long_groups:
-        return _grouped_attention(qkv, short_groups, heads, dropout)
+        return _grouped_attention(qkv, short_groups, heads, dropout, causal)
     short_token_count = sum(count * length for count, length in short_groups)
     short_qkv, long_qkv = qkv.split([short_token_count, len(qkv) - short_token_count])
     contexts = (
-        _grouped_attention(short_qkv, short_groups, heads, dropout),
-        attention_by_length(long_qkv, long_groups, heads, dropout),
+        _grouped_attention(short_qkv, short_groups, heads, dropout, causal),
+        attention_by_length(long_qkv, long_groups, heads, dropout, causal=causal),
     )
     return torch.cat(contexts)
 
 
-def _grouped_attention(qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float) -> Tensor:
+def _grouped_attention(
+    qkv: Tensor, length_groups: LengthGroups, heads: int, dropout: float, causal: bool
+) -> Tensor:
     """Return the attention of short sequences, one call per group: [rows, 3 * hidden] to [rows, hidden]."""
-    context: Tensor = GroupedAttention.apply(  # type: ignore[no-untyped-call]  # torch's own
-        qkv, padded_groups(length_groups), heads, dropout
+    context: Tensor = _GroupedAttention.apply(  # type: ignore[no-untyped-call]  # torch's own
+        qkv, padded_groups(length_groups, causal=causal), heads, dropout
     )
     return context
 
@@ -72,11 +77,15 @@ def max_short_length(dtype: torch.dtype) -> int:
 
 
 @lru_cache(maxsize=32)  # all layers of a step use the same groups
-def padded_groups(length_groups: LengthGroups) -> tuple["PaddedGroup", ...]:
+def padded_groups(length_groups: LengthGroups, *, causal: bool = False) -> tuple["PaddedGroup", ...]:
     """Return the groups of a sorted strip, shortest sequences first.
 
     Groups are formed from the longest sequence down, and each takes sequences until it would
     have too much padding or too many scores.
+
+    Args:
+        length_groups: number and length of the sequences of each group of equal length.
+        causal: whether a token attends only to itself and to the tokens before it.
     """
     groups: list[list[int]] = []  # the lengths in each group, longest first
     padding_left = 0
@@ -87,14 +96,14 @@ def padded_groups(length_groups: LengthGroups) -> tuple["PaddedGroup", ...]:
             groups.append([])
             padding_left = _MAX_PADDING_PER_GROUP
         groups[-1].append(length)
-    return tuple(PaddedGroup.from_lengths(group[::-1]) for group in reversed(groups))
+    return tuple(PaddedGroup.from_lengths(group[::-1], causal=causal) for group in reversed(groups))
 
 
 @dataclass(frozen=True, eq=False)
 class PaddedGroup:
     """Adjacent sequences that share one attention call, padded to `padded_length` slots each.
 
-    The three tensors are None if all sequences have the same length. In shapes, `length` is
+    The two tensors of indices are None if all sequences have the same length. In shapes, `length` is
     `padded_length`.
 
     Attributes:
@@ -103,7 +112,8 @@ class PaddedGroup:
         padded_length: length of the longest sequence.
         padded_indices: slot of each token, [tokens].
         token_indices: token in each slot, any token at padding, [sequences * length].
-        attention_bias: minus infinity at padding, else 0, [sequences, 1, 1, length].
+        attention_bias: minus infinity at tokens to ignore, else 0: [sequences, 1, 1, length], or
+            [1, 1, length, length] if it is causal; None if there are no such tokens.
     """
 
     token_count: int
@@ -114,13 +124,15 @@ class PaddedGroup:
     attention_bias: Tensor | None = None
 
     @classmethod
-    def from_lengths(cls, lengths: list[int]) -> "PaddedGroup":
+    def from_lengths(cls, lengths: list[int], *, causal: bool = False) -> "PaddedGroup":
         """Return the group of sequences with these lengths."""
         token_count, sequence_count, padded_length = sum(lengths), len(lengths), max(lengths)
+        causal_bias = _causal_bias(padded_length) if causal else None
         if token_count == sequence_count * padded_length:
-            return cls(token_count, sequence_count, padded_length)
+            return cls(token_count, sequence_count, padded_length, attention_bias=causal_bias)
         is_token = torch.arange(padded_length) < torch.tensor(lengths).unsqueeze(1)
-        attention_bias = torch.zeros(is_token.shape).masked_fill_(~is_token, float("-inf"))
+        # Padding follows the tokens, so a causal bias hides it as well.
+        padding_bias = torch.zeros(is_token.shape).masked_fill_(~is_token, float("-inf"))[:, None, None]
         padded_indices = is_token.flatten().nonzero().squeeze(1)
         token_indices = (is_token.flatten().cumsum(0) - 1).clamp_(min=0)
         return cls(
@@ -129,7 +141,7 @@ class PaddedGroup:
             padded_length,
             padded_indices,
             token_indices,
-            attention_bias[:, None, None],
+            padding_bias if causal_bias is None else causal_bias,
         )
 
     def pad(self, rows: Tensor) -> Tensor:
@@ -156,7 +168,7 @@ class PaddedGroup:
         return padded.view(self.sequence_count, self.padded_length, parts, heads, -1).permute(2, 0, 3, 1, 4)
 
 
-class GroupedAttention(torch.autograd.Function):
+class _GroupedAttention(torch.autograd.Function):
     """Attention of padded groups, with the attention probabilities kept for the backward pass."""
 
     @staticmethod
@@ -211,6 +223,12 @@ class GroupedAttention(torch.autograd.Function):
             )
             _write_qkv_gradient(gradients, group, ctx.heads, out)
         return qkv_gradient, None, None, None
+
+
+@lru_cache(maxsize=512)
+def _causal_bias(length: int) -> Tensor:
+    """Return minus infinity for the keys after each query, else 0, [1, 1, length, length]."""
+    return torch.full((1, 1, length, length), float("-inf")).triu_(1)
 
 
 def _attention_probabilities(query: Tensor, key: Tensor, group: PaddedGroup) -> Tensor:
