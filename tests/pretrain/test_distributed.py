@@ -91,10 +91,12 @@ def test_sharding_does_not_change_losses(
     assert metrics_are_close(tmp_path / "single", tmp_path / "run")
 
 
-def test_exits_do_not_depend_on_the_number_of_processes(
-    settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
+@pytest.mark.parametrize("causal_fraction", [0.0, 0.5])
+def test_exits_and_causal_samples_do_not_depend_on_the_number_of_processes(
+    causal_fraction: float, settings: PretrainSettings, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     settings = with_train(variant(settings, "curricula"), exits=True, micro_batch_tokens=64)
+    settings = replace(settings, objective=replace(settings.objective, causal_fraction=causal_fraction))
     exit_codes, output = fork_server.run(*write_recipe_and_command(settings, tmp_path / "single", tmp_path))
     assert exit_codes == [0], output
     for shard in ("false", "true"):

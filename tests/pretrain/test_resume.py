@@ -84,6 +84,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "train": {"exits": True, "recompute": True, "precision": "bf16", "micro_batch_tokens": 64},
         "curriculum": replace(CURRICULUM, depth="1, 2 from 0.25, 8 from 0.5"),
     },
+    "causal samples": {
+        "model": {"dropout": 0.1, "attention_dropout": 0.1},
+        "objective": {"causal_fraction": 0.5},
+        "train": {"micro_batch_tokens": 64},
+        "curriculum": CURRICULUM,
+    },
     "equilibrium": {"model": {"depth_rule": "equilibrium", "layers": 4}},
 }
 FAST_VARIANTS = ("muon", "curricula", "workers", "differences by step")

@@ -140,6 +140,51 @@ def test_the_cost_of_halting_is_part_of_the_loss(settings: PretrainSettings, tmp
     assert model.encoder.halting.unit.bias.item() != 0
 
 
+def test_causal_samples_have_a_loss_of_their_own(settings: PretrainSettings, tmp_path: Path) -> None:
+    settings = replace(settings, objective=replace(settings.objective, causal_fraction=0.5))
+    pretrain(tmp_path / "one-pass", settings)
+    pretrain(tmp_path / "accumulated", with_train(settings, micro_batch_tokens=40))
+    assert losses(tmp_path / "one-pass") == pytest.approx(losses(tmp_path / "accumulated"), abs=1e-5)
+    lines = read_untimed_metrics(tmp_path / "one-pass")
+    assert all(line["next_loss"] > 1 and 0 <= line["next_accuracy"] < 1 for line in lines if "loss" in line)
+    for line in lines:
+        if "loss" in line:
+            assert line["loss"] == pytest.approx(line["mlm_loss"] + line["next_loss"] + line["pair_loss"])
+    assert all("held_out_next_loss" in line for line in lines if "held_out_loss" in line)
+    assert albertine.load(tmp_path / "one-pass").head_settings.next_tokens
+    pretrain(tmp_path / "plain", settings=replace(settings, objective=ObjectiveSettings(max_length=32)))
+    assert not albertine.load(tmp_path / "plain").head_settings.next_tokens
+
+
+def test_held_out_losses_of_masked_tokens_do_not_depend_on_causal_samples(
+    settings: PretrainSettings, tmp_path: Path
+) -> None:
+    """The first evaluation is before any training, so that both models are equal."""
+    first_losses = []
+    for fraction in (0.0, 0.5):
+        run = tmp_path / str(fraction)
+        pretrain(run, replace(settings, objective=replace(settings.objective, causal_fraction=fraction)))
+        line = next(line for line in read_untimed_metrics(run) if "held_out_mlm_loss" in line)
+        first_losses.append((line["held_out_mlm_loss"], line["held_out_pair_loss"]))
+    assert first_losses[0] == pytest.approx(first_losses[1], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "fraction", "message"),
+    [
+        ({}, 0.1, "a step of 8 samples is too small to have masked and causal ones"),
+        ({"mark_matches": True}, 0.5, "not for a model with mark_matches"),
+    ],
+)
+def test_causal_samples_that_cannot_be_are_refused(
+    model: dict[str, Any], fraction: float, message: str, settings: PretrainSettings, tmp_path: Path
+) -> None:
+    objective = replace(settings.objective, causal_fraction=fraction)
+    with pytest.raises(InputError, match=message):
+        pretrain(tmp_path / "run", replace(settings, model=replace(MODEL, **model), objective=objective))
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_tokens", [1024, 4096])
 def test_loss_falls_below_the_unigram_baseline(
