@@ -4,7 +4,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from albertine.model.cost import activation_bytes
+from albertine.corpus.settings import ObjectiveSettings
+from albertine.model.cost import MASKED_FRACTION, activation_bytes
 from albertine.settings import MODEL_PRESETS
 from albertine.train.micro_batch import fitting_micro_batch_tokens, training_micro_batch_tokens
 from albertine.train.settings import PretrainTrainSettings
@@ -28,6 +29,17 @@ def test_the_micro_batch_fits_the_memory_of_a_gpu(preset: str, memory: float, to
     assert activation_bytes(model, tokens, "bf16", recompute=False) <= 0.4 * memory
     recomputed = fitting_micro_batch_tokens(model, memory, "bf16", recompute=True)
     assert recomputed >= min(131_072, 2 * tokens)
+
+
+def test_causal_samples_need_memory_for_more_logits() -> None:
+    model = replace(MODEL_PRESETS["albertine-tiny"], vocab_size=30_000)
+    fraction = ObjectiveSettings(causal_fraction=0.25).micro_batch_fraction
+    assert fraction > ObjectiveSettings(mlm_probability=0.3).micro_batch_fraction == MASKED_FRACTION
+    masked, causal = (
+        fitting_micro_batch_tokens(model, 24 * GB, "bf16", recompute=False, predicted_fraction=one)
+        for one in (MASKED_FRACTION, fraction)
+    )
+    assert causal < masked
 
 
 def test_a_tiny_gpu_gets_the_smallest_micro_batch() -> None:

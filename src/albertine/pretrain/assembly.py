@@ -48,7 +48,9 @@ def build_trainer(
         progress.print_message(f"objective.text_fraction: {chosen:,} of {documents:,} documents")
     unigram_loss = frequencies.baseline_loss(dataset)
     unknown_fraction = frequencies.frequency(corpus.tokenizer.special_ids.unk)
-    micro_batch_tokens = training_micro_batch_tokens(train, settings.model, distributed.device)
+    micro_batch_tokens = training_micro_batch_tokens(
+        train, settings.model, distributed.device, settings.objective.micro_batch_fraction
+    )
     trainable = trainable_type(
         corpus,
         settings,

@@ -105,7 +105,9 @@ def _largest_trial(
 ) -> int:
     """Return the tokens of one micro-batch in each process, which is the most that a step of a trial has."""
     model = init_settings or settings.model
-    micro_batch_tokens = training_micro_batch_tokens(settings.train, model, distributed.device)
+    micro_batch_tokens = training_micro_batch_tokens(
+        settings.train, model, distributed.device, settings.objective.micro_batch_fraction
+    )
     return max(micro_batch_tokens, settings.longest_sample()) * distributed.world_size
 
 
