@@ -46,3 +46,18 @@ def report_engine(job: Any, listener: Any, memory: Any, index: int, connection: 
     memory[index * MAX_VALUES + ANSWERED] = ENGINES.index(job.settings.engine)
     connection.send((["/predict"], ENGINES[1]))
     answer_then_wait(job, listener, memory, index, connection)
+
+
+FINISH_SECONDS = 2.0
+
+
+def finish_slowly(job: Any, listener: Any, memory: Any, index: int, connection: Connection) -> None:
+    """Close the listener at a signal, as uvicorn does, and end when the last request is answered."""
+
+    def stop(*_: object) -> None:
+        listener.close()
+        time.sleep(FINISH_SECONDS)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    answer_then_wait(job, listener, memory, index, connection)

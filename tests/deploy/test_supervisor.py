@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -280,6 +282,35 @@ def test_a_worker_that_starts_after_the_signal_is_stopped(
     process = new_supervisor._workers[0].process
     process.join(WAIT_SECONDS)
     assert process.exitcode == -signal.SIGTERM
+
+
+def test_after_a_signal_new_connections_are_refused(
+    new_supervisor: supervisor.Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_work", fake_workers.finish_slowly)
+    address, refused_after = new_supervisor._listener.getsockname(), list[float]()
+
+    def connect_until_refused() -> None:
+        started = time.monotonic()
+        while time.monotonic() - started < 10:
+            try:
+                socket.create_connection(address, timeout=10).close()
+            except ConnectionRefusedError:
+                break
+            time.sleep(0.05)
+        refused_after.append(time.monotonic() - started)
+
+    client = threading.Thread(target=connect_until_refused)
+
+    def stop_all(*_ready: Any) -> None:
+        handler = signal.getsignal(signal.SIGTERM)  # called here: a signal could end the tests
+        assert callable(handler)
+        handler(signal.SIGTERM, None)
+        client.start()
+
+    new_supervisor.run(stop_all)
+    client.join()
+    assert refused_after[0] < fake_workers.FINISH_SECONDS
 
 
 @pytest.mark.slow

@@ -95,6 +95,7 @@ class Supervisor:
                 on_ready(*ready)
                 while self._last_signal is None:
                     self._poll()
+                self._listener.close()  # the workers close theirs; new connections are then refused
                 self._heartbeats = HeartbeatWatch(self.values)  # measure anew, also for workers that load
                 while self._workers:  # each finishes its requests and ends
                     self._kill_hung(also_loading=True)
