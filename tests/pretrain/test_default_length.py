@@ -52,6 +52,20 @@ def test_steps_and_batches_fit_the_corpus(
     assert with_default_length(fitted, corpus_of(7)) == fitted
 
 
+@pytest.mark.parametrize(
+    ("train", "interval"),
+    [
+        ({"steps": 20_000, "batch_tokens": 32_768}, 500),
+        ({"steps": 60, "batch_tokens": 2_048}, 32),  # trains on 65,536 tokens, then evaluates 8,192
+        ({"steps": 60, "batch_tokens": 2_048, "evaluate_tokens": 256}, 1),
+        ({"steps": 10, "batch_tokens": 256}, 10),  # only before the first step and after the last
+        ({"steps": 60, "batch_tokens": 2_048, "evaluate_every": 3}, 3),
+    ],
+)
+def test_a_short_run_evaluates_less_often(train: dict[str, Any], interval: int) -> None:
+    assert PretrainTrainSettings(**train).evaluation_interval == interval
+
+
 def test_a_part_of_the_text_is_a_smaller_corpus() -> None:
     half = replace(SETTINGS, objective=replace(SETTINGS.objective, pair="sop", text_fraction=0.5))
     assert with_default_length(half, corpus_of(200)) == replace(

@@ -67,7 +67,7 @@ class FakeStream:
 def make_display(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> tuple[TrainingDisplay, FakeStream]:
     stream = FakeStream(is_terminal)
     monkeypatch.setattr(sys, "stderr", stream)
-    return TrainingDisplay(100, {"mlm": ("unigram", 6.4)}, equal_steps), stream
+    return TrainingDisplay(100, 25, {"mlm": ("unigram", 6.4)}, equal_steps), stream
 
 
 def equal_steps(start: int, end: int) -> float:
@@ -93,11 +93,28 @@ def test_the_time_left_counts_that_later_steps_take_longer(monkeypatch: pytest.M
 
     stream = FakeStream(is_terminal=False)
     monkeypatch.setattr(sys, "stderr", stream)
-    display = TrainingDisplay(100, {}, work)
+    display = TrainingDisplay(100, 100, {}, work)
     with display.running():
         for step in range(1, 11):
             display.update(step_metrics(step))
     assert stream.text.splitlines()[-1].endswith("1 min 35 s left")  # 40 steps of 0.5 s, 50 of 1.5 s
+
+
+def test_the_time_left_and_the_time_taken_include_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    display, stream = make_display(monkeypatch, is_terminal=False)
+    monkeypatch.setattr(display, "_interval", 0.0)
+    with display.running():
+        display.update_evaluation(0, {}, seconds=2.0)
+        for step in range(1, 26):
+            display.update(step_metrics(step))
+        display.update_evaluation(25, {}, seconds=6.0)
+        display.update(step_metrics(26))
+        display.update(step_metrics(100))
+        display.update_evaluation(100, {}, seconds=15.0)
+    lines = [line.rpartition(", ")[2] for line in stream.text.splitlines()]
+    assert lines[1] == "57 s left"  # 98 steps of 0.5 s, and evaluations of 2 s at steps 25, 50, 75 and 100
+    assert lines[25] == "46 s left"  # 74 steps, and three evaluations of 3 s
+    assert lines[-1] == "took 1 min 05 s"
 
 
 def test_a_rollback_to_before_the_first_step_begins_the_estimate_anew(
@@ -105,7 +122,7 @@ def test_a_rollback_to_before_the_first_step_begins_the_estimate_anew(
 ) -> None:
     stream = FakeStream(is_terminal=False)
     monkeypatch.setattr(sys, "stderr", stream)
-    display = TrainingDisplay(100, {}, lambda start, end: max(0, end - start))
+    display = TrainingDisplay(100, 100, {}, lambda start, end: max(0, end - start))
     with display.running():
         for step in (61, 41, 42, 43):
             display.update(step_metrics(step))
@@ -134,7 +151,7 @@ def test_display_on_a_terminal_redraws_a_panel(monkeypatch: pytest.MonkeyPatch) 
     with display.running():
         display.update(step_metrics(1))
         display.update_evaluation(
-            1, {"mlm_loss": 5.5, "mlm_accuracy": 0.2, "pair_loss": 0.6, "pair_accuracy": 0.7}
+            1, {"mlm_loss": 5.5, "mlm_accuracy": 0.2, "pair_loss": 0.6, "pair_accuracy": 0.7}, seconds=1.0
         )
         display.update(step_metrics(2))
         progress.print_message("something happened")

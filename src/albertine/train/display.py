@@ -24,6 +24,7 @@ class TrainingDisplay:
     def __init__(
         self,
         steps: int,
+        evaluation_interval: int,
         baselines: Mapping[str, tuple[str, float]],
         work: Callable[[int, int], float],
     ):
@@ -31,10 +32,12 @@ class TrainingDisplay:
 
         Args:
             steps: number of steps of the run.
+            evaluation_interval: number of steps between evaluations.
             baselines: name and loss of the baseline of an objective, to show beside its loss.
             work: `Trainable.work`, from which the time left follows: later steps can cost more.
         """
-        self._steps, self._baselines, self._work = steps, baselines, work
+        self._steps, self._evaluation_interval = steps, evaluation_interval
+        self._baselines, self._work = baselines, work
         self._stream = sys.stderr
         self._is_terminal = self._stream.isatty()
         self._interval = 0.2 if self._is_terminal else progress.SECONDS_BETWEEN_LINES
@@ -48,6 +51,7 @@ class TrainingDisplay:
         self._averages: dict[str, float] = {}
         self._averaged_steps: dict[str, int] = {}
         self._last_evaluation: tuple[int, dict[str, float]] | None = None
+        self._evaluation_seconds = 0.0
         self._losses: deque[float] = deque(maxlen=2048)
         self._last_metrics: StepMetrics | None = None
         self._first_step: tuple[int, float] | None = None
@@ -78,9 +82,15 @@ class TrainingDisplay:
             self._drawn_at = now
             self._draw(metrics)
 
-    def update_evaluation(self, step: int, scores: dict[str, float]) -> None:
-        """Show the metrics of an evaluation from the next update on."""
-        self._last_evaluation = (step, scores)
+    def update_evaluation(self, step: int, scores: dict[str, float], seconds: float) -> None:
+        """Show the metrics of an evaluation from the next update on.
+
+        Args:
+            step: step of the evaluation.
+            scores: its metrics.
+            seconds: time spent in evaluations so far.
+        """
+        self._last_evaluation, self._evaluation_seconds = (step, scores), seconds
 
     def end_line(self) -> None:
         """Leave the panel on the screen; the next update is drawn below it."""
@@ -100,12 +110,24 @@ class TrainingDisplay:
     def _time_left(self, metrics: StepMetrics) -> str:
         assert self._first_step is not None
         if metrics.step >= self._steps:
-            return f"took {format_duration(metrics.seconds)}"
+            return f"took {format_duration(metrics.seconds + self._evaluation_seconds)}"
         first_step, first_seconds = self._first_step
         if metrics.step == first_step:
             return "time unknown"
         seconds_per_work = (metrics.seconds - first_seconds) / self._work(first_step, metrics.step)
-        return f"{format_duration(self._work(metrics.step, self._steps) * seconds_per_work)} left"
+        seconds = self._work(metrics.step, self._steps) * seconds_per_work
+        return f"{format_duration(seconds + self._evaluation_seconds_left(metrics.step))} left"
+
+    def _evaluation_seconds_left(self, step: int) -> float:
+        """Return the time that the evaluations after a step will take; one is before the first step."""
+        if self._last_evaluation is None:
+            return 0.0
+        interval = self._evaluation_interval
+        num_done, num_left = (
+            1 + self._last_evaluation[0] // interval,
+            -(-self._steps // interval) - step // interval,
+        )
+        return num_left * self._evaluation_seconds / num_done
 
     def _throughput(self, metrics: StepMetrics) -> str:
         utilization = f" ({metrics.utilization:.0%} of the machine)" if metrics.utilization else ""

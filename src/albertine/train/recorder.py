@@ -51,7 +51,7 @@ class RunRecorder:
         self._run_settings = run_settings
         self.checkpoints = CheckpointStore(run, settings.keep_checkpoints, self._publish_if_selected)
         self._baselines = baselines
-        self._display = TrainingDisplay(settings.steps, baselines, work)
+        self._display = TrainingDisplay(settings.steps, settings.evaluation_interval, baselines, work)
         self._metrics_log: MetricsLog | None = None
         self._tracker: Tracker | None = None
 
@@ -85,10 +85,10 @@ class RunRecorder:
         self._record(metrics.to_json())
         self._display.update(metrics)
 
-    def record_evaluation(self, step: int, metrics: dict[str, float]) -> None:
-        """Record the metrics of an evaluation on held-out data."""
+    def record_evaluation(self, step: int, metrics: dict[str, float], seconds: float) -> None:
+        """Record the metrics of an evaluation on held-out data; `seconds` is the time of all so far."""
         self._record({"step": step, **{f"{HELD_OUT_PREFIX}{name}": value for name, value in metrics.items()}})
-        self._display.update_evaluation(step, metrics)
+        self._display.update_evaluation(step, metrics, seconds)
 
     def record_event(self, step: int, event_type: EventType, message: str) -> None:
         """Record an event and print its message; programs use the type, people the message."""

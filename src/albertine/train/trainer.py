@@ -307,15 +307,17 @@ class Trainer:
     def _evaluate(self) -> bool:
         """Evaluate on held-out data; return whether this is the best evaluation so far."""
         self.model.eval()
+        started = synchronized_time(self._distributed.device)
         with self._shutdown.interruptible(when=self._is_interruptible):
             metrics = self.trainable.evaluate(self.model, self.state.step)
         self.model.train()
+        self.state.evaluation_seconds += synchronized_time(self._distributed.device) - started
         self.state.metrics, self.state.last_evaluated_step = metrics, self.state.step
         self.state.data_position = self.trainable.data_position  # it may include results of evaluations
         if not metrics:
             return False
         if self._distributed.is_main:
-            self.recorder.record_evaluation(self.state.step, metrics)
+            self.recorder.record_evaluation(self.state.step, metrics, self.state.evaluation_seconds)
         score, best = self.trainable.score_to_minimize(metrics, self.state.step), self.state.best
         if best and math.isnan(best.score_to_minimize):
             best = None

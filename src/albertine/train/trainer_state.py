@@ -29,6 +29,7 @@ class TrainerState:
         step: number of steps taken.
         tokens: number of tokens trained on.
         seconds: time spent in training steps.
+        evaluation_seconds: time spent in evaluations.
         data_position: position in the data after the last step, from `Trainable.data_position`.
         metrics: metrics of the last evaluation.
         last_evaluated_step: step of the last evaluation; -1 before the first.
@@ -46,6 +47,7 @@ class TrainerState:
     best: BestEvaluation | None = None
     last_improved_step: int = 0
     doctor: Doctor = field(default_factory=Doctor)
+    evaluation_seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return a copy of the state as JSON values."""
@@ -58,8 +60,8 @@ class TrainerState:
         Raises `JsonError` for values of another type, and for negative counts.
         """
         names = [field.name for field in fields(cls)]
-        optional = "last_improved_step"  # earlier versions did not save it
-        missing = next((name for name in names if name not in values and name != optional), None)
+        optional = ("last_improved_step", "evaluation_seconds")  # earlier versions did not save them
+        missing = next((name for name in names if name not in values and name not in optional), None)
         if missing:
             raise JsonError(f"no field {missing}")
         # Metrics and scores may be NaN or infinite, which the checks of types refuse.
@@ -68,10 +70,10 @@ class TrainerState:
         state.metrics = values["metrics"]
         if state.best is not None:
             state.best = BestEvaluation(**values["best"])
-        if optional not in values:
+        if "last_improved_step" not in values:
             state.last_improved_step = state.best.step if state.best else 0
         counts: dict[str, float | None] = {
-            name: getattr(state, name) for name in ("step", "tokens", "seconds")
+            name: getattr(state, name) for name in ("step", "tokens", "seconds", "evaluation_seconds")
         }
         counts |= {f"doctor: {name}": value for name, value in vars(state.doctor).items()}
         if negative := next((name for name, value in counts.items() if (value or 0) < 0), None):
