@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 import torch
 from tests.export.export_fixtures import LABELS, TEXTS
-from tests.task_fixtures import MODEL
+from tests.task_fixtures import MODEL, save_untrained_model
 
 from albertine.cli import app
 from albertine.command import run_command
@@ -32,6 +32,7 @@ from albertine.model.model import Model
 from albertine.settings import HeadSettings, SettingError
 from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
+from albertine.tasks.card import TaskCard
 from albertine.text.tokenizer import load_tokenizer
 
 SHORT = "ka lobra dormi"
@@ -63,9 +64,7 @@ def test_the_lines_of_the_readme_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     export(classifier, tmp_path / "out", ExportSettings(to=to))
-    code = (
-        (tmp_path / "out" / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
-    )
+    code = readme_code(tmp_path / "out")
     monkeypatch.chdir(tmp_path / "out")
     label = pipeline(tmp_path / "out")("A fine film.")["label"]
     exec(compile(code, "README.md", "exec"), {})
@@ -74,6 +73,78 @@ def test_the_lines_of_the_readme_run(
     assert printed.splitlines()[-1] == label
     long = code.replace("A fine film.", "A fine film. " * 500)
     exec(compile(long, "README.md", "exec"), {})
+
+
+def readme_code(folder: Path) -> str:
+    """Return the Python program in the README of an export."""
+    return (folder / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+
+
+def test_the_code_of_the_readme_reads_special_tokens_as_text(
+    classifier: Path, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(exported)
+    text, names = "mi [MASK] lobra [SEP] dormi", dict[str, Any]()
+    exec(compile(readme_code(exported).replace("A fine film.", text), "README.md", "exec"), names)
+    probabilities = torch.from_numpy(names["results"]["logits"][0]).softmax(0).tolist()
+    expected = pipeline(classifier, precision="fp32")(text)["probabilities"]
+    assert probabilities == pytest.approx([expected[label] for label in LABELS], abs=1e-4)
+
+
+@pytest.mark.parametrize("answerable", [False, True])
+@pytest.mark.parametrize("threshold", [None, -50.0, 50.0])
+def test_the_code_of_the_readme_answers_a_question(
+    threshold: float | None,
+    answerable: bool,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    card = TaskCard(
+        "span",
+        "span",
+        allows_no_answer=threshold is not None,
+        no_answer_threshold=threshold or 0.0,
+        max_length=MODEL.max_length,
+    )
+    head = HeadSettings("span", answerable=answerable)
+    source = save_untrained_model(tmp_path / "span", checkpoint, head, card)
+    export(source, tmp_path / "out", ExportSettings())
+    monkeypatch.chdir(tmp_path / "out")
+    names = dict[str, Any]()
+    exec(compile(readme_code(tmp_path / "out"), "README.md", "exec"), names)
+    answer = pipeline(source, precision="fp32")(question=names["question"], context=names["passage"])
+    (candidate, *_) = answer["candidates"]
+    assert names["answer"] in (candidate["text"] if threshold != -50.0 else "(no answer)")
+    assert capsys.readouterr().out.splitlines()[-1] == names["answer"] != ""
+    assert (answer["answer"] == "") == (threshold == -50.0)
+
+
+def test_the_code_of_the_readme_tags_words(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = TaskCard("tag", "tag", ("A", "B", "C"), max_length=MODEL.max_length)
+    source = save_untrained_model(tmp_path / "tag", checkpoint, HeadSettings("token", labels=3), card)
+    export(source, tmp_path / "out", ExportSettings())
+    monkeypatch.chdir(tmp_path / "out")
+    names = dict[str, Any]()
+    exec(compile(readme_code(tmp_path / "out"), "README.md", "exec"), names)
+    tags = pipeline(source, precision="fp32")(names["words"])["tags"]
+    lines = [f"{word} {tag}" for word, tag in zip(names["words"], tags, strict=True)]
+    assert capsys.readouterr().out.splitlines()[-len(lines) :] == lines
+
+
+def test_the_code_of_the_readme_fills_a_mask(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(checkpoint, tmp_path / "out", ExportSettings())
+    monkeypatch.chdir(tmp_path / "out")
+    names = dict[str, Any]()
+    exec(compile(readme_code(tmp_path / "out"), "README.md", "exec"), names)
+    (predictions,) = fill_mask_pipeline(checkpoint).fill("It was a [MASK].")
+    tokens = [names["tokenizer"].id_to_token(int(token)) for token in names["best"]]
+    assert tokens == [prediction.token for prediction in predictions]
 
 
 def readme_command(folder: Path) -> list[str]:

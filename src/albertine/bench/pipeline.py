@@ -173,4 +173,7 @@ def show_pipeline(engine: str, results: Sequence[PipelineResult], *, as_json: bo
     console = progress.result_console()
     console.print(escape(engine), highlight=False)
     console.print(table)
-    print("Ratio: time of the bare engine, with token ids that are ready, divided by that of the pipeline.")
+    print(
+        "Ratio: time of the bare engine, with token ids that are ready, divided by that of the pipeline; "
+        "the median of the ratios of measurements beside each other, so not the quotient of the medians."
+    )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from albertine.export.readme_code import code_without_albertine
+from albertine.export.readme_code import code_without_albertine, text_example
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import EmbeddingPipeline
 from albertine.interop.sentence_transformers_folder import SentenceModules
@@ -85,7 +85,7 @@ def write_encoder_readme(
         precision=settings.precision,
         scores=f"\n{scores}\n" if scores else "",
         code=code_without_albertine(
-            settings.to, embed.max_length, text.lower() if modules.lower_case else text
+            settings.to, embed.max_length, text_example(text.lower() if modules.lower_case else text)
         ),
         vector_size=embed.hidden_size,
         hidden_size=embed.engine.model_settings.hidden_size,

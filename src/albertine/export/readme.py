@@ -11,7 +11,15 @@ from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.engines.exported_folder import open_export
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.export.npm_packages import ORT, TOKENIZERS
-from albertine.export.readme_code import code_for_options, code_without_albertine
+from albertine.export.readme_code import (
+    MASKED_EXAMPLE,
+    WORDS_EXAMPLE,
+    CodeExample,
+    code_for_options,
+    code_without_albertine,
+    question_example,
+    text_example,
+)
 from albertine.export.settings import ExportSettings
 from albertine.export.steps_readme import steps_readme
 from albertine.export.web_page import first_visit_bytes
@@ -19,8 +27,11 @@ from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
 from albertine.progress import format_bytes
+from albertine.settings import HeadSettings
+from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card_file
 from albertine.tasks.registry import TASK_TYPES
+from albertine.tasks.types.task_type import TaskType
 from albertine.tasks.types.text_task import TextTask
 
 _TEMPLATE = """# {name}
@@ -123,7 +134,7 @@ def write_readme(
         scores: its scores in words; empty if they are those of the source.
     """
     is_pretrained = has_masked_head(model)
-    max_length, has_labels = model.settings.max_length, False
+    max_length, example = model.settings.max_length, MASKED_EXAMPLE
     if model.head_settings.kind == "pretrain":
         purpose = "masked tokens, and whether two texts are in order"
     elif is_pretrained:
@@ -132,7 +143,7 @@ def write_readme(
         card = read_card_file(folder / TASK_CARD_FILE)
         task_type = TASK_TYPES[card.type_name]
         purpose, max_length = task_type.prediction_description, card.max_length
-        has_labels = task_type.targets_are_labels and issubclass(task_type, TextTask)
+        example = _example_of_task(task_type, card, model.head_settings)
     values = {
         "name": name,
         "purpose": purpose,
@@ -165,6 +176,7 @@ def write_readme(
             model.settings,
             model.head_settings,
             max_length,
+            is_pretrained=is_pretrained,
         )
     else:
         reads_parts = model.head_settings.co_matching
@@ -174,13 +186,22 @@ def write_readme(
             package=package,
             code=code_for_options(settings.to, max_length)
             if reads_parts
-            else code_without_albertine(settings.to, max_length, has_labels=has_labels),
+            else code_without_albertine(settings.to, max_length, example),
             max_length=max_length,
             token_types=_TYPES_OF_PARTS if reads_parts else _TOKEN_TYPES,
             rows=_ROWS_OF_OPTIONS if reads_parts else _PACKED_ROWS,
             outputs="\n".join(_output_rows(_example_outputs(folder))),
         )
     (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def _example_of_task(task_type: type[TaskType], card: TaskCard, head: HeadSettings) -> CodeExample:
+    """Return what the code encodes and prints for a fine-tuned model."""
+    if head.kind == "span":
+        return question_example(card, answerable=head.answerable)
+    if head.kind == "token":
+        return WORDS_EXAMPLE
+    return text_example(has_labels=task_type.targets_are_labels and issubclass(task_type, TextTask))
 
 
 def _example_outputs(folder: Path) -> Mapping[str, NDArray[Any]]:

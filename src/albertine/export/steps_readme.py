@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from albertine.engines.step_files import block_graphs, head_graphs, step_graphs
+from albertine.export.readme_code import LITERAL_TEXT
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.export import ExportFormat
 
@@ -62,7 +63,7 @@ from tokenizers import Tokenizer
 {open_graphs}
 blocks = {blocks}
 heads = {heads}
-tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer = Tokenizer.from_file("tokenizer.json"){literal}
 tokenizer.enable_truncation({max_length})
 encoded = tokenizer.encode({texts})
 segments = np.array([encoded.type_ids])
@@ -103,7 +104,13 @@ def run(name, inputs):
 
 
 def steps_readme(
-    values: Mapping[str, str], to: ExportFormat, model: ModelSettings, head: HeadSettings, max_length: int
+    values: Mapping[str, str],
+    to: ExportFormat,
+    model: ModelSettings,
+    head: HeadSettings,
+    max_length: int,
+    *,
+    is_pretrained: bool,
 ) -> str:
     """Return the text of the README.
 
@@ -114,6 +121,7 @@ def steps_readme(
         model: settings of the encoder.
         head: settings of the head.
         max_length: number of tokens to which the code truncates.
+        is_pretrained: whether the model predicts masked tokens, so that a text may have the mask token.
     """
     imports, open_graphs = _OPEN[to]
     names = [name for name in step_graphs(model, head) if name != "stop"]
@@ -126,6 +134,7 @@ def steps_readme(
         step_value=' | {"step": np.array(step)}' if model.step_signal else "",
         texts='"A fine film.", "The film is bad."' if head.matching else '"A fine film."',
         logits=_PAIR_LOGITS if head.matching else _LOGITS,
+        literal="" if is_pretrained else f"\n{LITERAL_TEXT}",
         max_length=max_length,
     )
     of_head = _PAIR_HEAD if head.matching else _HEAD
