@@ -434,6 +434,23 @@ def test_squad_prediction_files(version: str, checkpoint: Path, world: Path, tmp
     assert ("best_f1" in evaluation.metrics) is allows_no_answer
 
 
+def test_a_table_of_answers_has_the_best_one_also_where_the_prediction_is_none(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = TaskCard("span", "span", allows_no_answer=True, no_answer_threshold=-50.0, max_length=64)
+    model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("span"), card)
+    rows = [{"question": "Who ran?", "context": f"{name} ran home."} for name in ("Ida", "Tom")]
+    data = write_csv(tmp_path / "rows.csv", rows)
+    predict(str(model), PredictSettings(data=str(data), device="cpu"), tmp_path / "out.csv")
+    header, *lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert header == "id,answer,no_answer_score,best_answer"
+    for line, row in zip(lines, rows, strict=True):
+        _, answer, _, best_answer = line.split(",")
+        assert answer == "" != best_answer
+        assert best_answer in row["context"]
+    assert f"{data}: 2 of 2 questions have no answer" in capsys.readouterr().err
+
+
 def test_race_metrics_by_level(checkpoint: Path, world: Path, tmp_path: Path) -> None:
     card = TaskCard("race", "choice", max_length=64)
     model = save_untrained_model(

@@ -66,6 +66,11 @@ def predict(
         count += write(name, rows)
         title = f"{settings.data}, {name}" if is_official else settings.data
         rows.counts.print_warnings(title)
+        if rows.num_unanswered:
+            num_examples = rows.counts.num_examples
+            progress.print_message(
+                f"{title}: {rows.num_unanswered:,} of {num_examples:,} questions have no answer"
+            )
         if rule is not None:
             progress.print_message(f"{title}: mean depth {rows.mean_depth:.2f} steps")
     return count
@@ -76,6 +81,7 @@ class _PredictedRows(TableRows):
 
     Attributes:
         counts: counts of the truncated and unknown tokens of its examples.
+        num_unanswered: number of questions about a passage that are predicted to have no answer.
     """
 
     def __init__(
@@ -89,7 +95,7 @@ class _PredictedRows(TableRows):
         self._model, self._predictor, self._settings = model, predictor, settings
         self._split_name, self._keep = split_name, keep
         self.counts = EncodingCounts(model.tokenizer.special_ids)
-        self._depth_sum = 0.0
+        self.num_unanswered, self._depth_sum = 0, 0.0
 
     @property
     def mean_depth(self) -> float:
@@ -105,6 +111,7 @@ class _PredictedRows(TableRows):
         tracked = progress.track(islice(examples, num_finished, None), description, unit="examples")
         for chunk in self._predictor.predict_chunks(tracked, self.counts):
             self._depth_sum += sum(prediction.get("depth", 0.0) for _, prediction in chunk)
+            self.num_unanswered += sum(prediction.get("answer") == "" for _, prediction in chunk)
             yield RowChunk(chunk, len(chunk))
 
     def identity(self, out: Path) -> Mapping[str, Any] | None:
@@ -124,12 +131,16 @@ class _PredictedRows(TableRows):
 
     def state(self) -> dict[str, Any]:
         """Return the counts so far."""
-        return {"counts": self.counts.state(), "depth_sum": self._depth_sum}
+        return {
+            "counts": self.counts.state(),
+            "depth_sum": self._depth_sum,
+            "num_unanswered": self.num_unanswered,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
         self.counts.restore(state["counts"])
-        self._depth_sum = state["depth_sum"]
+        self._depth_sum, self.num_unanswered = state["depth_sum"], state["num_unanswered"]
 
 
 # Values that predictions of all task types have, or may have.

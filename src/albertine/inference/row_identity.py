@@ -22,7 +22,7 @@ from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.version import __version__
 
 # Raise it if a command writes other rows than before, or computes them in other chunks.
-_FORMAT = 2
+_FORMAT = 3
 # They do not change rows, or the engine has what they result in.
 _SETTINGS_WITHOUT_EFFECT = ("data", "on_error", "device", "precision", "engine")
 

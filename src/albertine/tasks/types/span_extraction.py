@@ -84,7 +84,7 @@ class SpanExtraction(TaskType):
     primary_metrics = ("exact", "f1")
     scores_per_token = True
     similar_task = "squad-1.1"
-    table_columns = ("answer", "no_answer_score")
+    table_columns = ("answer", "no_answer_score", "best_answer")
     column_settings = ("context", "question", "answers", "id")
     optional_columns = ("answers", "id")
     prediction_description = "where the answer is"
