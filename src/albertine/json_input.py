@@ -42,8 +42,10 @@ def parse_json(content: bytes) -> Any:
         raise JsonError(NOT_UTF_8) from None
     except RecursionError:
         raise JsonError("not JSON (nested too deeply)") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise JsonError(f"not JSON ({error})") from None
+    except ValueError:  # Python reads no integers of thousands of digits
+        raise JsonError("not JSON (a number has too many digits)") from None
 
 
 def read_json(stream: BinaryIO) -> Any:

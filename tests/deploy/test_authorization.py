@@ -124,7 +124,13 @@ def test_a_wrong_token_is_an_error_that_does_not_show_it(
 def test_a_missing_token_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in (tmp_path / "none", tmp_path):
         assert run_command(app, ["serve", str(tmp_path), "--token-file", str(path)]) == 2
-        assert str(path) in capsys.readouterr().err
+        assert f"--token-file {path}: " in capsys.readouterr().err
+
+
+def test_of_a_file_only_the_first_characters_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("x" * 5_000)
+    with pytest.raises(InputError, match=r"the token has more than 4,096 characters; it must have 16 to"):
+        read_token(tmp_path / "token")
 
 
 def test_help_and_settings_do_not_show_the_token(

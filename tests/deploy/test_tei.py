@@ -148,7 +148,10 @@ def test_other_models_and_ensembles_say_what_they_cannot_do(
 ) -> None:
     status, response = client_for("regress")("/predict", {"inputs": "ka"})
     assert (status, response["error_type"]) == (424, "Backend")
-    assert "send the fields of regress" in error_of(response)
+    assert error_of(response).endswith("send text in place of it")
+    assert error_of(client_for("span")("/predict", {"inputs": "ka"})[1]) == (
+        "inputs: for classification models; send context and question in place of it"
+    )
     assert client_for("classify")("/embed", {"inputs": "ka"})[0] == 404
     shutil.copy(models["classify"] / "task.json", tmp_path)
     members = [{"folder": str(models["classify"]), "weight": 1}]

@@ -194,7 +194,7 @@ def test_int8_that_loses_too_much_is_refused(
         (("--precision", "int8", "--data", "few.txt"), "few.txt: 2 different texts, too few to compare"),
         (("--precision", "int8", "--data", "no.txt"), "no.txt"),
         (("--to", "web"), "--to web: must be onnx or openvino with task = embed"),
-        (("--exits",), "--exits True: must not be set with task = embed"),
+        (("--exits",), "--exits: must not be set with task = embed"),
         (("--data", "few.txt"), "--data few.txt: needs precision = int8"),
         (("--precision", "int8", "--corpus", "corpus"), "--corpus corpus: must not be set with task = embed"),
     ],

@@ -306,7 +306,7 @@ def test_a_new_unit_for_a_checkpoint_is_named(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--train.learned-exit"], "--train.learned-exit True: needs exits = true"),
+        (["--train.learned-exit"], "--train.learned-exit: needs exits = true"),
         (["--train.exits", "--train.exit-prior", "0.2"], "--train.exit-prior 0.2: needs learned_exit = true"),
         (
             ["--train.exits", "--train.exit-prior-weight", "0"],

@@ -46,6 +46,7 @@ def test_urls_with_secrets_are_refused_without_repeating_them(url: str, as_path:
     "url",
     [
         "s3://",
+        str(Path("gs://")),
         "s3://b/../c",
         "s3://b/./c",
         "s3://b//c",

@@ -45,8 +45,11 @@ def read_token(file: Path | None) -> BearerToken | None:
         return None if value is None else _parse_token(value, TOKEN_VARIABLE)
     if value is not None:
         raise InputError(f"--token-file {file}: {TOKEN_VARIABLE} is set too; give only one token")
-    with file.open("rb") as stream:
-        content = stream.read(_MAX_LENGTH + 1)
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(_MAX_LENGTH + 1)
+    except OSError as error:
+        raise InputError(f"--token-file {file}: {error.strerror}; name another file") from None
     return _parse_token(content.decode("utf-8", "replace"), f"--token-file {file}")
 
 
@@ -54,8 +57,10 @@ def _parse_token(content: str, source: str) -> BearerToken:
     """Return a token without the line break after it; the error messages do not show it."""
     token = content.rstrip("\r\n")
     if not _MIN_LENGTH <= len(token) <= _MAX_LENGTH:
+        # Of a file, only the first characters are read.
+        count = f"more than {_MAX_LENGTH:,}" if len(token) > _MAX_LENGTH else f"{len(token):,}"
         raise InputError(
-            f"{source}: the token has {len(token):,} characters; it must have {_MIN_LENGTH} to "
+            f"{source}: the token has {count} characters; it must have {_MIN_LENGTH} to "
             f"{_MAX_LENGTH:,}; openssl rand -hex 32 makes one"
         )
     if not _TOKEN.fullmatch(token):

@@ -71,7 +71,8 @@ async def _tei_predictions(
 ) -> Any:
     """Return the response to a request in TEI's form; see `endpoint_handler`."""
     if not endpoint.classifies:
-        raise TeiError(424, f"inputs: for classification models; send the fields of {endpoint.type_name}")
+        names = " and ".join(field.name for field in endpoint.fields if field.required)
+        raise TeiError(424, f"inputs: for classification models; send {names} in place of it")
     reads_pairs = "text_pair" in (field.name for field in endpoint.fields)
     tei_request = tei.parse_predict(payload, reads_pairs)
     name = logits_batcher(endpoint.path) if tei_request.raw_scores else endpoint.path
@@ -207,8 +208,10 @@ def _parse_json(body: bytes) -> Any:
         return json.loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"not valid JSON (not UTF-8, at byte {error.start:,})") from None
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"not valid JSON ({error})") from None
+    except ValueError:  # Python reads no integers of thousands of digits
+        raise InputError("not valid JSON (a number has too many digits)") from None
 
 
 def _check_masks(payloads: Sequence[Any], endpoint: Endpoint) -> None:

@@ -90,17 +90,19 @@ class Judge(ABC):
         """Return the score of the export, in the precision in which it is used by default."""
 
 
-def missing_data_message(option: str, shown: str, *, must_judge: bool) -> str:
+def missing_data_message(option: str, shown: str, *, must_judge: bool, needs_calibration: bool) -> str:
     """Return why an option is missing, which is either needed as calibration, or to judge the export.
 
     Args:
         option: its name.
         shown: what of the data shows the loss.
         must_judge: whether it is needed to judge the export.
+        needs_calibration: whether it is needed as calibration.
     """
     if option == "corpus" and not must_judge:
         return f"--corpus is missing: OpenVINO's int8 is calibrated with its {shown}; or give --calibrate"
-    rest = "--force exports it unseen" if must_judge else "or give --calibrate with rows without labels"
+    unseen = "--force with --calibrate exports" if needs_calibration else "--force exports"
+    rest = f"{unseen} it unseen" if must_judge else "or give --calibrate with rows without labels"
     return f"--{option} is missing: its {shown} show what int8 loses; {rest}"
 
 

@@ -110,7 +110,11 @@ def create_embedding_judge(
     if settings.data is None:
         needs_calibration = settings.to == "openvino" and settings.calibrate is None
         if must_judge or needs_calibration:
-            raise InputError(missing_data_message("data", "texts", must_judge=must_judge))
+            raise InputError(
+                missing_data_message(
+                    "data", "texts", must_judge=must_judge, needs_calibration=needs_calibration
+                )
+            )
         if settings.calibrate is None:
             return None
     return EmbeddingJudge(source, settings)

@@ -45,7 +45,11 @@ def create_judge(
         needs_calibration = settings.to == "openvino" and settings.calibrate is None
         if must_judge or needs_calibration:
             shown = "held-out texts" if is_pretrained else "labeled rows"
-            raise InputError(missing_data_message(option, shown, must_judge=must_judge))
+            raise InputError(
+                missing_data_message(
+                    option, shown, must_judge=must_judge, needs_calibration=needs_calibration
+                )
+            )
         if settings.calibrate is None:
             return None
     if is_pretrained:

@@ -54,8 +54,9 @@ class SettingsSource:
     def input_error(self, key: str, value: object, problem: str) -> InputError:
         """Return an error about a value in this source; its message names the option, or file and key."""
         if self.file_name is None:
-            option = key.replace("_", "-")
-            return InputError(f"--{option} {display_text(str(value))}: {problem}")
+            option = f"--{key.replace('_', '-')}"
+            shown = "" if value is True else f" {display_text(str(value))}"  # a flag
+            return InputError(f"{option}{shown}: {problem}")
         key = self.key_names.get(key, key)
         return InputError(f"{self.file_name}: {display_text(key)} = {display_value(value)}: {problem}")
 

@@ -81,7 +81,13 @@ def read_folder_manifest(url: str) -> FolderManifest | None:
 
 
 def _read_content(url: str) -> bytes | None:
-    return read_object(join_url(url, FOLDER_MANIFEST), MAX_OBJECT_BYTES)
+    manifest_url = join_url(url, FOLDER_MANIFEST)
+    try:
+        return read_object(manifest_url, MAX_OBJECT_BYTES)
+    except ReplacedError:
+        raise
+    except InputError as error:  # such as no connection: users know the folder, and not its manifest
+        raise InputError(str(error).replace(manifest_url, url, 1)) from None
 
 
 def _parse_manifest(url: str, content: bytes) -> FolderManifest:

@@ -10,7 +10,7 @@ from pathlib import Path
 from albertine.errors import InputError
 
 # `Path` keeps only one of the two slashes; settings and options that are paths come in that form.
-_URL = re.compile(r"(s3|gs|hf):/{1,2}(?!/)(.*)", re.DOTALL)
+_URL = re.compile(r"(s3|gs|hf):(?:/{1,2}(?!/)(.*))?", re.DOTALL)
 _HUB_REPOSITORY = re.compile(r"((datasets|spaces)/)?(?!(datasets|spaces)/)[^/]+/[^/]+")
 _OTHER_SCHEME = re.compile(r"(https?|ftp|file|s3a|s3n|gcs|az|abfss?|wasbs?|hdfs|memory)://?[^/]")
 
@@ -26,7 +26,7 @@ def storage_url(path: str | Path) -> str | None:
         if other := _OTHER_SCHEME.match(text):
             raise InputError(f"{other[1]}://...: not supported; expected a local path, s3://, gs:// or hf://")
         return None
-    scheme, rest = match[1], match[2].rstrip("/")
+    scheme, rest = match[1], (match[2] or "").rstrip("/")
     if scheme == "hf":
         rest = rest.removeprefix("models/")  # the kind of repository that needs no name
     _refuse_secrets(scheme, rest)
