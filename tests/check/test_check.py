@@ -301,6 +301,9 @@ def test_documents(tmp_path: Path) -> None:
         "no-sentence-ends": ("warning", 1),
         "too-little-text": ("warning", 1200),
     }
+    report = check_data([str(tmp_path / "a.txt")], CheckSettings(vocab_size=8_000))
+    advice = next(finding.advice for finding in report.findings if finding.kind == "too-little-text")
+    assert advice.endswith("or less: at least 50 words, and two distinct ones, per token are recommended")
     rows = [{"text": row["text"]} for row in reviews(0, 20)]
     rows.append({"text": " ".join(row["text"] for row in reviews(0, 30_000))})
     assert kinds(write(tmp_path / "b.jsonl", rows)) == {"giant-document": ("warning", 1)}

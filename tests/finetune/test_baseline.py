@@ -64,7 +64,7 @@ def test_advice_follows_from_the_run(
     settings = one_step(finetune_settings)
     advice = finetune(checkpoint, tmp_path / "short", settings).baseline_advice
     assert advice is not None
-    assert "scores higher (100.0) than this model (" in advice
+    assert "scores higher (accuracy 100.0) than this model (" in advice
     for remedy in (
         "use a larger one (it has ",
         "take more steps (2; ",
@@ -88,9 +88,17 @@ def test_advice_for_a_long_run(checkpoint: Path, finetune_settings: FinetuneSett
         advice = baseline_module.baseline_advice({"accuracy": 0.75}, best, large, finetune_settings)
         assert advice is not None
         assert advice.startswith(
-            "a bag of words, a linear model on words and bigrams, scores higher (75.0) than"
+            "a bag of words, a linear model on words and bigrams, scores higher (accuracy 75.0) than"
         )
         assert f"this model (50.0); to improve the model, {remedy}" in advice
+    several = replace(best, run_name="seed-0", metrics={"pearson": 0.03, "spearman": 0.02})
+    similarity = replace(large, task=replace(large.task, primary_metrics=("pearson", "spearman")))
+    advice = baseline_module.baseline_advice(
+        {"pearson": 0.44, "spearman": 0.51}, several, similarity, finetune_settings
+    )
+    assert advice is not None
+    assert "higher (mean of Pearson correlation and Spearman correlation 47.5) than this model" in advice
+    assert "this model (2.5, of seed-0); to improve" in advice
 
 
 def test_amount_of_pre_training_text_is_read_from_the_run(tmp_path: Path) -> None:
@@ -121,7 +129,7 @@ def test_report_says_that_the_bag_of_words_is_ahead(
 ) -> None:
     finetune(checkpoint, tmp_path / "run", one_step(finetune_settings))
     page = finetuning_page(tmp_path / "run").html()
-    assert "A bag of words, a linear model on words and bigrams, scores higher (100.0)" in page
+    assert "A bag of words, a linear model on words and bigrams, scores higher (accuracy 100.0)" in page
 
 
 def test_finished_run_does_not_compute_it_again(

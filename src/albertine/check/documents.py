@@ -98,15 +98,18 @@ class DocumentCheck:
             return
         if self._characters > _MAX_WORD_LENGTH * self._words:
             count, kind, limit = self._characters, "characters", self.vocab_size
+            per_token = f"{_MIN_OCCURRENCES} characters"
         else:
             count, distinct = self._words, len(self._distinct)
             is_complete = distinct < _MAX_WORDS
             kind = f"words ({'' if is_complete else 'more than '}{distinct:,} distinct)"
             limit = distinct // 2 if is_complete else self.vocab_size
+            per_token = f"{_MIN_OCCURRENCES} words, and two distinct ones,"
         enough = max(MIN_VOCAB_SIZE, min(limit, count // _MIN_OCCURRENCES))
         if enough < self.vocab_size:
             yield Finding(
                 "warning", "too-little-text",
                 f"{kind}, too few for a vocabulary of {self.vocab_size:,}", count,
-                advice=f"use more text, or --vocab-size {enough} or less",
+                advice=f"use more text, or --vocab-size {enough} or less: at least {per_token} per token are "
+                "recommended",
             )  # fmt: skip

@@ -9,9 +9,11 @@ from albertine.finetune.paper_defaults import task_defaults
 from albertine.finetune.prepare import FinetuneData
 from albertine.finetune.run import FinetuneResult
 from albertine.finetune.settings import FinetuneSettings
+from albertine.finetune.trials import SINGLE_RUN
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.model.parameter_counts import count_parameters
 from albertine.tasks.examples import TextExample
+from albertine.tasks.metrics.display import metric_title
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
 # A model below one of these probably gains from more. ALBERT-base has 11.7 million parameters.
@@ -69,10 +71,19 @@ def baseline_advice(
     if score >= baseline_score:
         return None
     remedies = list(_remedies(best, data, settings)) or ["try other learning rates (--sweep)"]
+    run = "" if best.run_name == SINGLE_RUN else f", of {best.run_name}"
     return (
-        f"a bag of words, a linear model on words and bigrams, scores higher ({100 * baseline_score:.1f}) "
-        f"than this model ({100 * score:.1f}); to improve the model, {', '.join(remedies)}"
+        "a bag of words, a linear model on words and bigrams, scores higher "
+        f"({_score_title(data)}{100 * baseline_score:.1f}) than this model ({100 * score:.1f}{run}); "
+        f"to improve the model, {', '.join(remedies)}"
     )
+
+
+def _score_title(data: FinetuneData) -> str:
+    """Return the name of the score by which models are compared, with a space; empty if none is fixed."""
+    names = data.task.primary_metrics or data.task_type.primary_metrics
+    titles = " and ".join(map(metric_title, names))
+    return f"{'mean of ' if len(names) > 1 else ''}{titles} " if names else ""
 
 
 def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettings) -> Iterator[str]:
