@@ -1,6 +1,7 @@
 """Parameter counts are exact."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,19 @@ def test_bert_of_the_same_shape_is_bert() -> None:
     assert count_parameters(bert_of_same_shape(MODEL_PRESETS["albert-large"])) == count_parameters(
         MODEL_PRESETS["bert-large"]
     )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"depth_rule": "halting", "halting_cost": 0.05, "step_signal": True},
+        {"embedding_size": 24, "always_project": True},
+        {"rotary": True, "norm_first": True, "mark_matches": True, "step_rank": 2, "step_vectors": True},
+    ],
+)
+def test_bert_of_the_same_shape_has_nothing_that_bert_lacks(changes: dict[str, Any]) -> None:
+    plain = ModelSettings(hidden_size=24, heads=4, layers=3, dropout=0.1)
+    assert bert_of_same_shape(replace(plain, **changes)) == bert_of_same_shape(plain)
 
 
 @pytest.mark.parametrize("name", ["demo", "albert-tiny", "albertine-base", "albert-xxlarge"])

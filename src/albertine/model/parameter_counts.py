@@ -93,21 +93,20 @@ def count_task_parameters(model: ModelSettings, head: HeadSettings) -> int:
 
 def bert_of_same_shape(model: ModelSettings) -> ModelSettings:
     """Return a BERT of the same width and depth: no sharing, and embeddings as wide as the hidden states."""
-    return replace(
-        model,
+    return ModelSettings(  # not a changed copy, which would keep what BERT lacks
+        vocab_size=model.vocab_size,
         embedding_size=model.hidden_size,
+        hidden_size=model.hidden_size,
         layers=model.applied_layers,
+        heads=model.heads,
+        ffn_size=model.ffn_size,
         share="none",
-        groups=1,
-        inner_groups=1,
+        max_length=model.max_length,
+        segments=model.segments,
         activation="gelu",
-        depth_rule="fixed",
-        step_signal=False,
-        rotary=False,
-        norm_first=False,
-        mark_matches=False,
-        step_rank=0,
-        step_vectors=False,
+        norm_epsilon=model.norm_epsilon,
+        dropout=model.dropout,
+        attention_dropout=model.attention_dropout,
     )
 
 
