@@ -165,6 +165,11 @@ def test_file_error_is_one_line_with_file_and_key(tmp_path: Path, toml: str, mes
     assert "\n" not in str(caught.value)
 
 
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_bytes(b'\xef\xbb\xbfname = "a"')
+    assert build_settings(ExampleSettings, read_settings_file(tmp_path / "recipe.toml")).name == "a"
+
+
 def test_unreadable_file_error_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing\.toml"):
         read_settings_file(tmp_path / "missing.toml")

@@ -39,7 +39,7 @@ def read_settings_file(path: Path, *, accept_pipe: bool = False) -> SettingsSour
                 content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise InputError(f"{name}: larger than {_MAX_BYTES:,} bytes; give --config a file of settings")
-        return settings_from_toml(content.decode(), name)
+        return settings_from_toml(content.decode("utf-8-sig"), name)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}; give --config a TOML file") from None
     except UnicodeDecodeError as error:
