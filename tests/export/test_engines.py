@@ -27,6 +27,7 @@ from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.inference.pipeline import pipeline
 from albertine.inference.settings import EvaluateSettings
 from albertine.model.model import Model
+from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, SettingError
 from albertine.settings.engine import EngineName, EngineOptions
 
@@ -41,6 +42,15 @@ def test_a_library_gives_the_answers_of_torch(engine: EngineName, classifier: Pa
     for answer, other in zip(answers, expected, strict=True):
         assert answer["label"] == other["label"]
         assert answer["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
+
+
+def test_a_model_of_very_short_texts_has_a_graph() -> None:
+    model = make_model(replace(SMALL, max_length=4), HEADS["classify"])
+    strip = Strip.from_sequences([[3, 5, 7, 9], [2, 4]])
+    with torch.no_grad():
+        expected = model(strip).logits
+    logits = prepare_engine(model, EngineOptions("cpu", "fp32", "onnxruntime")).run(strip).logits
+    assert (logits - expected).abs().max() < 1e-5
 
 
 @pytest.mark.slow

@@ -34,4 +34,4 @@ class ExportedEncoder(nn.Module):
 
 def encoder_graph(model: Model, modules: SentenceModules) -> ir.Model:
     """Return an ONNX graph of an encoder in evaluation mode, in fp32."""
-    return graph_of_rows(ExportedEncoder(model, modules).eval())
+    return graph_of_rows(ExportedEncoder(model, modules).eval(), model.settings.max_length)

@@ -56,12 +56,12 @@ class ExportedModel(nn.Module):
 
 def onnx_graph(model: Model) -> ir.Model:
     """Return an ONNX graph of a model in evaluation mode, in fp32."""
-    return graph_of_rows(ExportedModel(model).eval())
+    return graph_of_rows(ExportedModel(model).eval(), model.settings.max_length)
 
 
-def graph_of_rows(exported: nn.Module) -> ir.Model:
+def graph_of_rows(exported: nn.Module, max_length: int) -> ir.Model:
     """Return an ONNX graph of a module that takes the inputs of an export, and returns tensors by name."""
-    ids, mask, segments = (torch.ones(2, 8, dtype=torch.long) for _ in INPUT_NAMES)
+    ids, mask, segments = (torch.ones(2, min(8, max_length), dtype=torch.long) for _ in INPUT_NAMES)
     inputs = (ids, mask, segments.zero_())  # a model may have one segment
     with torch.no_grad():
         names = list(exported(*inputs))
