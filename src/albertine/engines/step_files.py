@@ -5,8 +5,8 @@ FOLDER/embed.onnx    input_ids, token_type_ids, position_ids [rows, length] to s
 FOLDER/block.onnx    states and attention_mask to states; one file for each distinct block, block-2.onnx, ...
 FOLDER/head.onnx     states to logits; with exit heads, one file for each step, head-2.onnx, ...; a head that
                      compares the texts of a pair also reads attention_mask and token_type_ids
-FOLDER/stop.onnx     with an exit unit: states of [CLS] before and after a step to the logit to stop
-FOLDER/tokens.bin    the token embedding, which the embedding and a masked-LM head share
+FOLDER/stop.onnx     with an exit unit: states of [CLS] before and after a step to the logit of stopping there
+FOLDER/tokens.bin    the matrix of the token embedding, which embed.onnx and a masked-LM head share
 
 For OpenVINO, each graph is an .xml file with its weights in a .bin file, and there is no tokens.bin.
 """

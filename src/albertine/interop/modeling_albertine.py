@@ -5,8 +5,8 @@
 The network is that of `transformers`, except that the encoder applies its layer by the rule of the config:
 `depth_rule` is "fixed", "halting" (Universal Transformer) or "equilibrium" (Deep Equilibrium Models), and
 `step_signal` tells the layer which step it computes. With `rotary`, positions turn queries and keys. With
-`norm_first`, the norms are those of the inputs of blocks, and of the last output. With `step_rank` or
-`step_vectors`, each step has low-rank differences from the shared matrices, or biases and norms of its own.
+`norm_first`, each block normalizes its input, and a norm follows the last layer. With `step_rank`, each step
+adds low-rank differences to the shared matrices; with `step_vectors`, it has biases and norms of its own.
 With `mark_matches`, a vector is added to the tokens that also occur in the other text of a pair, which needs
 `input_ids`: there are no matches in `inputs_embeds`.
 This file needs only torch and `transformers`, and its outputs are those of Albertine. Train such a model

@@ -87,9 +87,9 @@ class HaltingWeights:
 class Halting(nn.Module):
     """Adaptive computation time: each token chooses the weights of the steps, and with them its depth.
 
-    After each step, a token gives a part of its weight, which is 1 in all, to the output of this step. The
-    step with which it has given 0.99 gets all that remains. Later steps still change the state of the token,
-    which other tokens attend to, but no longer its output.
+    A token distributes a weight of 1 over the steps; its output is the mean of its states, with these
+    weights. The step at which their sum reaches 0.99 gets all the rest. Later steps still change the state
+    of the token, which other tokens attend to, but no longer its output.
 
     Attributes:
         weights: those of the last forward pass; None before the first one.

@@ -1,12 +1,12 @@
 """The layers of ALBERT: the embedding, and the attention and feed-forward blocks.
 
-    embedding    norm(token + segment + position), width E, projected to width H; with rotary positions,
-                 which are of queries and keys, norm(token + segment); with `mark_matches`, one vector is
-                 added to the tokens that also occur in the other text of a pair
+    embedding    norm(token + segment + position), width E, projected to width H; without position if
+                 positions are rotary, because then attention turns queries and keys; with `mark_matches`,
+                 plus a vector at each token that also occurs in the other text of a pair
     attention    hidden = norm(hidden + out(attention(qkv(hidden))))
     feed-forward hidden = norm(hidden + down(gelu(up(hidden))))
 
-With `norm_first`, the norm is that of the input of a block:
+With `norm_first`, a block normalizes its input:
 
     attention    hidden = hidden + out(attention(qkv(norm(hidden))))
     feed-forward hidden = hidden + down(gelu(up(norm(hidden))))
@@ -192,7 +192,7 @@ class LayerOptions:
     """The arguments of a layer that are not tensors.
 
     Attributes:
-        norm_first: whether the norm is that of the input of a block, or that of the sum behind it.
+        norm_first: whether a block normalizes its input, or the sum of its input and its output.
         norm_epsilon: epsilon of the norms.
         gelu_approximation: "tanh" or "none", as in `torch.nn.functional.gelu`.
         dropout: dropout rate of the hidden states; 0 in evaluation.
