@@ -339,6 +339,26 @@ def test_damaged_checkpoint_error_is_one_line(
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"output_weights": np.ones((3, 24), np.float32), "output_bias": np.float32(0.5)},
+            r"tensor classifier\.weight has shape \[3, 24\], but the config requires \[1, 24\]",
+        ),
+        (None, r"index: not a checkpoint of Google's code for TensorFlow 1, .* found: model/layer-0/kernel"),
+    ],
+)
+def test_tensors_of_other_code_are_refused(
+    changes: dict[str, Any] | None, message: str, checkpoint_maker: ModuleType, checkpoint: Path
+) -> None:
+    tensors = {name: checkpoint_maker.values(name) for name in checkpoint_maker.SHAPES}
+    tensors = {"model/layer-0/kernel": np.ones(3, np.float32)} if changes is None else tensors | changes
+    checkpoint_maker.write_tensor_bundle(checkpoint / "model.ckpt-best", tensors)
+    with pytest.raises(InputError, match=message):
+        load(checkpoint)
+
+
+@pytest.mark.parametrize(
     ("fields", "message"),
     [
         (

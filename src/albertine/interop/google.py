@@ -98,6 +98,12 @@ def read_google_checkpoint(config_file: Path) -> tuple[Mapping[str, Any], dict[s
             )
         else:
             ignored.append(name)
+    if not tensors:
+        found = display_long(ignored[0]) if ignored else "none"
+        raise InputError(
+            f"{index}: not a checkpoint of Google's code for TensorFlow 1, whose tensors have names such as "
+            f"bert/embeddings/word_embeddings; found: {found}"
+        )
     if ignored:
         names = ", ".join(display_long(name) for name in ignored[:3]) + (", ..." if len(ignored) > 3 else "")
         progress.print_message(
@@ -137,7 +143,7 @@ def _with_head(config: dict[str, Any], tensors: Mapping[str, Tensor], config_fil
         (set(), "Model"),
     )
     suffix = next(suffix for names, suffix in heads if names <= tensors.keys())
-    labels = {"num_labels": len(tensors["classifier.bias"])} if "classifier.bias" in tensors else {}
+    labels = {"num_labels": tensors["classifier.bias"].numel()} if "classifier.bias" in tensors else {}
     if labels == {"num_labels": 1} and "architectures" not in config:
         progress.print_message(
             f"{config_file.parent}: the output layer has one row, so the head is a regression; for a "

@@ -101,14 +101,16 @@ def _joined_parameter(
 
 
 def check_finite(name: str, tensor: Tensor, source: Path) -> None:
-    """Raise `InputError` if a tensor has a value that is NaN or infinite."""
-    if tensor.itemsize == 1:  # torch has no sums in fp8
+    """Raise `InputError` if a tensor has a value that is NaN or infinite, in fp32 if it has more bits."""
+    if tensor.itemsize == 1 or tensor.dtype == torch.float64:  # torch has no sums in fp8
         tensor = tensor.float()
     # The sum is fifteen times as fast as a test of each value. It may also overflow.
-    if tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32)).isfinite():
+    if tensor.sum(dtype=torch.float32).isfinite():
         return
     if not tensor.isfinite().all():
-        raise InputError(f"{source}: tensor {name} has values that are NaN or infinite; get the file again")
+        raise InputError(
+            f"{source}: tensor {name} has values that are NaN or infinite in fp32; get the file again"
+        )
 
 
 def check_no_unused_tensors(
@@ -147,8 +149,16 @@ def resolve_tied_tensors(tensors: dict[str, Tensor], source: Path, family: Famil
     for copy, original in tied_tensors(family).items():
         if copy in tensors and original not in tensors:
             tensors[original] = tensors[copy]
-        if copy in tensors and not torch.equal(tensors[copy], tensors[original]):
+        if copy in tensors and not _equals_in_lower_precision(tensors[copy], tensors[original]):
             for name in (copy, original):
                 if tensors[name].is_floating_point():
                     check_finite(name, tensors[name], source)
             raise InputError(f"{source}: tensor {copy} differs from {original}, but the two must be tied")
+
+
+def _equals_in_lower_precision(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors are equal in the lower of their precisions, to which one may be cast."""
+    if a.is_floating_point() and b.is_floating_point():
+        dtype = min(a.dtype, b.dtype, key=lambda dtype: dtype.itemsize)
+        a, b = a.to(dtype), b.to(dtype)
+    return torch.equal(a, b)

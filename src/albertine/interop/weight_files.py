@@ -1,10 +1,11 @@
 """Reads the tensors of a checkpoint folder.
 
-They are in `model.safetensors`, in safetensors shards with an index, or in
-`pytorch_model.bin`, which must hold only tensors: a pickle that would run code is refused.
+They are in `model.safetensors` or in `pytorch_model.bin`, or in shards of one of these formats with
+an index. A .bin file must hold only tensors: a pickle that would run code is refused.
 """
 
 import pickle
+import re
 import warnings
 import zipfile
 from pathlib import Path
@@ -19,17 +20,38 @@ from albertine.errors import InputError
 from albertine.input_files import check_regular_file, read_json_object
 
 _MAX_HEADER_BYTES = 4_000_000  # about 40,000 tensors; a model of 1,000 layers has half of them
+_OTHER_WEIGHTS = ("tf_model*.h5", "flax_model*.msgpack", "model.*.safetensors", "pytorch_model.*.bin")
+_WRAPPERS = ("module.", "_orig_mod.")
 
 
 def read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
     """Return all tensors of a folder by name, and the file that error messages name."""
-    single_file, index, pickled = (
-        folder / name for name in ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
-    )
-    for file, reader in ((single_file, read_safetensors), (index, _read_shards), (pickled, _read_pickle)):
+    for name, reader in (
+        ("model.safetensors", read_safetensors),
+        ("model.safetensors.index.json", _read_shards),
+        ("pytorch_model.bin", _read_pickle),
+        ("pytorch_model.bin.index.json", _read_shards),
+    ):
+        file = folder / name
         if file.is_file():
-            return {_current_name(name): tensor for name, tensor in reader(file).items()}, file
+            tensors = _without_wrappers(reader(file))
+            return {_current_name(name): tensor for name, tensor in tensors.items()}, file
+    other = next((file for pattern in _OTHER_WEIGHTS for file in sorted(folder.glob(pattern))), None)
+    if other is not None:
+        raise InputError(
+            f"{folder}: its weights are in {other.name}, which is not supported; save them again as "
+            "model.safetensors"
+        )
     raise InputError(f"{folder}: has no model.safetensors and no pytorch_model.bin; name a checkpoint folder")
+
+
+def _without_wrappers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors without the prefixes that DDP and `torch.compile` put before all names."""
+    while tensors and (
+        wrapper := next((w for w in _WRAPPERS if all(name.startswith(w) for name in tensors)), None)
+    ):
+        tensors = {name.removeprefix(wrapper): tensor for name, tensor in tensors.items()}
+    return tensors
 
 
 def _current_name(name: str) -> str:
@@ -43,7 +65,7 @@ def _current_name(name: str) -> str:
 def read_safetensors(file: Path) -> dict[str, Tensor]:
     """Return the tensors of one safetensors file by name; raise `InputError` if it cannot be read."""
     try:
-        _check_header_size(file)
+        _check_header(file)
         return load_file(file)
     except (SafetensorError, OSError) as error:
         raise InputError(
@@ -51,16 +73,27 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
         ) from None
 
 
-def _check_header_size(file: Path) -> None:
-    """Raise `InputError` if the list of tensors in a safetensors file is too long to read in seconds."""
-    check_regular_file(file)
-    with file.open("rb") as opened:
-        size = int.from_bytes(opened.read(8), "little")
+def _check_header(file: Path) -> None:
+    """Raise `InputError` if the list of tensors in a safetensors file is missing or takes long to read."""
+    beginning = _read_beginning(file)
+    if beginning[8:9] != b"{":
+        raise InputError(f"{file}: damaged, or not a safetensors file; get the file again")
+    size = int.from_bytes(beginning[:8], "little")
     if size > _MAX_HEADER_BYTES:
         raise InputError(
             f"{file}: a header of {size:,} bytes, of at most {_MAX_HEADER_BYTES:,}; a model of this kind has "
             "far fewer tensors; get the file again"
         )
+
+
+def _read_beginning(file: Path) -> bytes:
+    """Return the first bytes of a file of weights; raise `InputError` if git-lfs has not downloaded it."""
+    check_regular_file(file)
+    with file.open("rb") as opened:
+        beginning = opened.read(40)
+    if beginning.startswith(b"version https://git-lfs"):
+        raise InputError(f"{file}: a git-lfs pointer in place of the weights; run git lfs pull")
+    return beginning
 
 
 def _read_shards(index: Path) -> dict[str, Tensor]:
@@ -75,7 +108,7 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
         shard = index.parent / name
         if not shard.is_file():
             raise InputError(f"{shard}: missing, but {index.name} refers to it; get the file again")
-        tensors |= read_safetensors(shard)
+        tensors |= _read_pickle(shard) if shard.suffix == ".bin" else read_safetensors(shard)
     missing = sorted(shard_names.keys() - tensors.keys())
     if missing:
         raise InputError(
@@ -85,29 +118,42 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
 
 
 def _read_pickle(file: Path) -> dict[str, Tensor]:
-    check_regular_file(file)
+    if not _read_beginning(file).startswith((b"PK", b"\x80")):  # an archive, or a pickle of early versions
+        raise InputError(f"{file}: not a checkpoint; get the file again")
     try:
         if _is_compressed(file):
             raise InputError(f"{file}: compressed, as torch never writes it; get the file again")
         with warnings.catch_warnings(action="ignore"):  # of unknown protocols; what it reads is checked
             content = torch.load(file, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(
-            f"{file}: refused: it holds objects that could run code ({display_long(reason)}); "
-            "if you trust it, convert it to safetensors elsewhere"
-        ) from None
     except InputError:
         raise
     except Exception as error:  # a damaged archive or pickle can raise anything
-        raise InputError(
-            f"{file}: damaged, or not a checkpoint ({display_long(error)}); get the file again"
-        ) from None
+        reason = display_long(error)
+        if isinstance(error, pickle.UnpicklingError):
+            _refuse_code(file, str(error))
+            reason = "not a pickle of tensors"  # torch explains in many lines how to read it nevertheless
+        raise InputError(f"{file}: damaged, or not a checkpoint ({reason}); get the file again") from None
     if not isinstance(content, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()
     ):
         raise InputError(f"{file}: must hold tensors by name and nothing else; save a state dict")
+    for name, tensor in content.items():
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            kind = "on the meta device" if tensor.layout is torch.strided else tensor.layout
+            raise InputError(
+                f"{file}: tensor {display_long(name)} is {kind}; expected dense tensors with values; save "
+                "them again"
+            )
     return content
+
+
+def _refuse_code(file: Path, explanation: str) -> None:
+    """Raise `InputError` if torch has found a class or function in a pickle that is not one of tensors."""
+    if name := re.search(r"(?:GLOBAL|function) (\S+)", explanation):
+        raise InputError(
+            f"{file}: refused: it holds objects that could run code ({display_long(name[1])}); "
+            "if you trust it, convert it to safetensors elsewhere"
+        )
 
 
 def _is_compressed(file: Path) -> bool:
