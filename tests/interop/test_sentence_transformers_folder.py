@@ -167,6 +167,21 @@ def test_texts_get_the_default_prompt(checkpoint: Path, tmp_path: Path) -> None:
     assert not np.allclose(albertine.pipeline(folder, task="embed", device="cpu")(TEXTS), without, atol=1e-3)
 
 
+@pytest.mark.parametrize("default", ["query", None])
+def test_a_converted_folder_keeps_prompts_and_similarity(
+    default: str | None, checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = write_library_folder(tmp_path / "folder", checkpoint, library.Pooling(32, "mean"))
+    options = {"prompts": {"query": "ren: ", "passage": "tas: "}, "default_prompt_name": default}
+    edit_json(folder / "config_sentence_transformers.json", **options, similarity_fn_name="dot")
+    convert_checkpoint(str(folder), tmp_path / "copy")
+    first, second = (SentenceTransformer(str(path), device="cpu") for path in (folder, tmp_path / "copy"))
+    assert second.prompts == first.prompts
+    assert second.default_prompt_name == default
+    assert second.similarity_fn_name == "dot"
+    expect_vectors_of_library(tmp_path / "copy")
+
+
 def test_no_message_says_that_the_head_is_new(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

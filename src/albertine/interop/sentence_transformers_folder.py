@@ -7,11 +7,11 @@
     2_Dense/                        a linear layer with an activation: config.json and weights
     3_Normalize/                    divides by the length of the vector; may be empty
 
-Other modules are refused, and so are options that would change the vectors and that Albertine lacks.
+Other modules are refused, and so are options that change the vectors and that Albertine does not support.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ _MODEL_OPTIONS = (
     "processing_kwargs", "processor_kwargs", "tokenizer_args", "model_kwargs", "model_args", "config_kwargs",
     "config_args",
 )  # fmt: skip
+# Options of the whole folder; Albertine uses the default prompt alone.
+_KEPT_OPTIONS = ("prompts", "default_prompt_name", "similarity_fn_name")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,7 @@ class SentenceModules:
         max_length: maximum tokens of a text, with [CLS] and [SEP]; None for that of the model.
         lower_case: whether texts are put in lower case before they are tokenized.
         prompt: text that precedes every text.
+        options: what a converted folder keeps of `config_sentence_transformers.json`, the prompt included.
     """
 
     model_folder: Path
@@ -78,6 +81,7 @@ class SentenceModules:
     max_length: int | None = None
     lower_case: bool = False
     prompt: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_sentence_modules(folder: Path) -> SentenceModules:
@@ -100,7 +104,8 @@ def read_sentence_modules(folder: Path) -> SentenceModules:
                 f"{folder / MODULES_FILE}: module {display_text(name)} is not supported; supported: "
                 "Transformer, Pooling, Dense, Normalize, Dropout"
             )
-    prompt = _read_prompt(folder / OPTIONS_FILE)
+    options = _optional_object(folder / OPTIONS_FILE)
+    prompt = _default_prompt(folder / OPTIONS_FILE, options)
     if prompt and not includes_prompt:
         raise InputError(
             f"{others[0][1] / 'config.json'}: include_prompt = false with a default prompt is "
@@ -116,6 +121,7 @@ def read_sentence_modules(folder: Path) -> SentenceModules:
         max_length,
         lower_case,
         prompt,
+        {key: options[key] for key in _KEPT_OPTIONS if options.get(key) is not None},
     )
 
 
@@ -255,9 +261,8 @@ def _read_length(folder: Path) -> tuple[int | None, bool]:
     )
 
 
-def _read_prompt(file: Path) -> str:
-    """Return the text that precedes every text: the default prompt of a folder, if it has one."""
-    config = _optional_object(file)
+def _default_prompt(file: Path, config: Mapping[str, Any]) -> str:
+    """Return the text that precedes every text: the default prompt in the options of a folder, or none."""
     if config.get("model_type") not in (None, "SentenceTransformer"):
         raise InputError(
             f"{file}: model_type {display_value(config['model_type'])} is not supported; must be "

@@ -15,8 +15,6 @@ from albertine.interop.sentence_transformers_folder import (
 from albertine.model.sentence_vectors import DenseLayer
 from albertine.settings import ModelSettings
 
-_PROMPT_NAME = "text"
-
 
 def write_sentence_modules(folder: Path, modules: SentenceModules, model: ModelSettings) -> list[str]:
     """Write `modules.json` beside a model, and a folder for each module; return the names of all files.
@@ -55,9 +53,8 @@ def write_sentence_modules(folder: Path, modules: SentenceModules, model: ModelS
     max_length = min(modules.max_length or model.max_length, model.max_length)
     length = {"max_seq_length": max_length, "do_lower_case": modules.lower_case}
     _write_json(folder / LENGTH_FILES[0], length)
-    if modules.prompt:
-        prompts = {"prompts": {_PROMPT_NAME: modules.prompt}, "default_prompt_name": _PROMPT_NAME}
-        _write_json(folder / OPTIONS_FILE, prompts)
+    if modules.options:
+        _write_json(folder / OPTIONS_FILE, modules.options)
     new = sorted(set(folder.rglob("*")) - before)
     return [file.relative_to(folder).as_posix() for file in new if file.is_file()]
 
