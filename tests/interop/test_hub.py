@@ -14,6 +14,8 @@ import torch
 from safetensors.torch import save_file
 from tests.interop.hub_server import COMMIT, HubHandler, run_script, serve_repository
 
+import albertine
+from albertine.errors import InputError
 from albertine.interop.hub import is_hub_name
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
@@ -169,3 +171,20 @@ def test_hub_names_and_paths_are_distinguished() -> None:
         "a/" + 95 * "b",
     ):
         assert not is_hub_name(path)
+
+
+@pytest.mark.parametrize("source", ["", None, 5])
+@pytest.mark.parametrize("function", [albertine.load, albertine.load_tokenizer, albertine.pipeline])
+def test_what_is_no_name_of_a_model_is_refused(function: Any, source: Any) -> None:
+    with pytest.raises(InputError, match=r"^model .*: expected a folder, a URL or a hub name, OWNER/NAME"):
+        function(source)
+
+
+@pytest.mark.parametrize("file", ["config.json", "ensemble.json"])
+@pytest.mark.parametrize("function", [albertine.load, albertine.pipeline])
+def test_a_revision_of_a_local_folder_is_refused(function: Any, file: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text("{}")
+    with pytest.raises(
+        InputError, match=r"revision main: only for hub names, and .* is a folder; leave it out"
+    ):
+        function(tmp_path, revision="main")

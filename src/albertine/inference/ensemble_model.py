@@ -20,7 +20,7 @@ from albertine.display import display_text
 from albertine.errors import InputError, check_format
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.input_files import read_json_object
-from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble, local_model
+from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble, local_model, refuse_revision
 from albertine.interop.huggingface import TASK_CARD_FILE
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
@@ -84,6 +84,7 @@ def load_task_model(
 ) -> TaskModel:
     """Load a fine-tuned model or an ensemble; see `load_finetuned` for the arguments."""
     if is_ensemble(local := local_model(source)):
+        refuse_revision(source, revision)
         return load_ensemble(local, options, task=task, exit_rule=exit_rule)
     return load_finetuned(source, options, task=task, revision=revision, exit_rule=exit_rule)
 

@@ -5,12 +5,14 @@
 download resumes, and a partial file is never loaded.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from albertine.display import display_value
 from albertine.errors import InputError, WorkError, did_you_mean
 from albertine.interop.export_record import EXPORT_FILE, read_export_record
 from albertine.interop.tensor_names import ANSWERABLE_FILE, CO_MATCHING_FILE, EXITS_FILE, MATCHING_FILE
@@ -18,7 +20,7 @@ from albertine.interop.transformers_config import MODELING_FILE
 from albertine.settings import MODEL_PRESETS
 from albertine.storage.cache import local_folder
 
-# Files to download of every model; with `EXPORT_FILE`, it is an exported one.
+# Files to download first, of which every model has some. A model with `EXPORT_FILE` is an export.
 _COMMON_FILES = [EXPORT_FILE, "config.json", "task.json", "tokenizer.json", "tokenizer_config.json"]
 _COMMON_FILES += ["special_tokens_map.json", "spiece.model", "vocab.txt"]
 # More of a checkpoint, with or without the weights.
@@ -29,6 +31,7 @@ _SMALL_FILES += ["[0-9]_*/config.json"]
 _SAFETENSORS_FILES = ["model.safetensors", "model.safetensors.index.json"]
 _WEIGHT_FILES = ["model.safetensors", "model-*-of-*.safetensors", CO_MATCHING_FILE, MATCHING_FILE, EXITS_FILE]
 _WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
+_PICKLE_FILES = ["pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"]
 
 _GOOGLE_FILES = ["*_config.json", "*.ckpt*", "*.model", "*.vocab"]
 
@@ -45,7 +48,7 @@ def model_files(folder: Path) -> list[Path]:
     """Return the files in the folder of a model that may be read; others may appear beside them."""
     exported = list(read_export_record(folder).checksums) if is_export(folder) else []
     patterns = [*_COMMON_FILES, *_SMALL_FILES, *_WEIGHT_FILES, *_GOOGLE_FILES, ENSEMBLE_FILE, *exported]
-    found = {file for pattern in (*patterns, "pytorch_model.bin") for file in folder.glob(pattern)}
+    found = {file for pattern in (*patterns, *_PICKLE_FILES) for file in folder.glob(pattern)}
     return sorted(file for file in found if file.is_file())
 
 
@@ -81,11 +84,20 @@ def refuse_ensemble(folder: Path) -> None:
         )
 
 
+def refuse_revision(source: str | Path, revision: str | None) -> None:
+    """Raise `InputError` if a revision is given for a source that is not on the hub."""
+    if revision is not None:
+        raise InputError(f"revision {revision}: only for hub names, and {source} is a folder; leave it out")
+
+
 def local_model(source: str | Path, *, weights: bool = True) -> Path:
     """Return a source as a path; if it is a URL of object storage, that of its copy in the cache.
 
     Of a run, only the model is downloaded, and not the checkpoints to resume from.
     """
+    # Types are not checked where a notebook passes None.
+    if not isinstance(source, str | os.PathLike) or not str(source):  # type: ignore[redundant-expr]
+        raise InputError(f"model {display_value(source)}: expected a folder, a URL or a hub name, OWNER/NAME")
 
     def is_wanted(name: str) -> bool:
         is_checkpoint = "checkpoints" in name.split("/")[:-1]  # also those of one of several runs
@@ -129,6 +141,7 @@ def _check_export(folder: Path, source: str | Path, exports: _Exports) -> None:
 def _locate(source: str | Path, revision: str | None, *, weights: bool, exports: _Exports) -> Path:
     local = local_model(source, weights=weights)
     if local.is_dir():
+        refuse_revision(source, revision)
         refuse_ensemble(local)
         _check_export(local, source, exports)
         return local
@@ -164,7 +177,7 @@ def _download(name: str, revision: str | None, *, weights: bool, exports: _Expor
         elif weights:
             download(commit, *_SMALL_FILES, *_WEIGHT_FILES)
             if not any((folder / file).exists() for file in _SAFETENSORS_FILES):
-                download(commit, "pytorch_model.bin")
+                download(commit, *_PICKLE_FILES)
         else:
             download(commit, *_SMALL_FILES)
     return folder
