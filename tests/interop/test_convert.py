@@ -73,8 +73,25 @@ def test_a_lost_tokenizer_is_said(
 ) -> None:
     (checkpoint / "vocab.txt").unlink()
     assert run_command(app, ["convert", str(checkpoint), str(tmp_path / "new")]) == 0
-    assert "without a tokenizer" in capsys.readouterr().err
+    message = "has none (tokenizer.json, spiece.model or vocab.txt)"
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "new" / "vocab.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "dropout"), [("AlbertModel", 0.2), ("BertModel", None), ("BertForPreTraining", None)]
+)
+def test_a_model_without_a_task_keeps_the_dropout_of_a_future_head(
+    name: str, dropout: float | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = name.removesuffix("Model").removesuffix("ForPreTraining")
+    key = "classifier_dropout_prob" if family == "Albert" else "classifier_dropout"
+    sizes = {"vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = getattr(transformers, f"{family}Config")(**sizes, intermediate_size=40, **{key: dropout})
+    getattr(transformers, name)(config).save_pretrained(tmp_path / "source")
+    assert run_command(app, ["convert", str(tmp_path / "source"), str(tmp_path / "new")]) == 0
+    assert "newly initialized" not in capsys.readouterr().err
+    assert getattr(transformers.AutoConfig.from_pretrained(tmp_path / "new"), key) == dropout
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def read_settings(folder: Path) -> tuple[ModelSettings, HeadSettings, tuple[str,
     model, head = saved_model_settings(config, str(file)), head_settings_from_config(config, str(file))
     if model is None or head is None:
         raise InputError(f"{file}: not the config of an export; {EXPORT_AGAIN}")
-    return model, head, label_names_from_config(config, head)
+    return model, head, label_names_from_config(config, head, str(file))
 
 
 def open_export(folder: Path, options: EngineOptions = DEFAULT_OPTIONS) -> ExportedEngine:

@@ -40,7 +40,7 @@ def convert_checkpoint(source: str, destination: Path, *, rank: int | None = Non
     modules = read_sentence_modules(folder) if has_sentence_modules(folder) else None
     if modules is not None:
         folder = modules.model_folder
-    model = load_checkpoint(folder).eval()
+    model = load_checkpoint(folder, encoder_only=True).eval()
     without = model.missing_parameters
     original_settings, sharing = model.settings, None
     if rank is not None:
@@ -53,7 +53,7 @@ def convert_checkpoint(source: str, destination: Path, *, rank: int | None = Non
             write_sentence_modules(copy, modules, model.settings)
         if (folder / TASK_CARD_FILE).is_file():  # of a fine-tuned model
             shutil.copyfile(folder / TASK_CARD_FILE, copy / TASK_CARD_FILE)
-        verify_copy(model, load_folder(copy).eval(), copy)
+        verify_copy(model, load_folder(copy, encoder_only=True).eval(), copy)
         ids_result = verify_tokenizer(tokenizer, load_tokenizer(copy), source) if tokenizer else ""
     name = display_path(destination)
     if sharing is None:
@@ -63,7 +63,9 @@ def convert_checkpoint(source: str, destination: Path, *, rank: int | None = Non
     if ids_result:
         progress.print_message(f"{name}: {ids_result}")
     if tokenizer is None:
-        progress.print_message(f"{name}: without a tokenizer; {source} has no tokenizer.json")
+        progress.print_message(
+            f"{name}: without a tokenizer; {source} has none (tokenizer.json, spiece.model or vocab.txt)"
+        )
 
 
 def _sharing_summary(original: ModelSettings, sharing: SharedModel) -> str:

@@ -1,8 +1,9 @@
 """Loads and saves checkpoints in the layout of `transformers`: `config.json` and `model.safetensors`.
 
 Albertine loads what `transformers` saves, and `transformers` loads what Albertine saves, without
-missing or unexpected tensors. Layers that `transformers` lacks are in a file of their own; a model
-with a co-matching head lacks the head of `transformers`, which is then new.
+missing or unexpected tensors. Two exceptions: layers of a head that `transformers` lacks are in a file
+of their own, and where they replace its head, `transformers` begins with a new one. Other layers of an
+encoder that it lacks are in `model.safetensors`, and the modelling file in the folder defines them.
 """
 
 import json
@@ -41,6 +42,7 @@ from albertine.interop.tensor_names import (
 from albertine.interop.transformers_config import (
     MODELING_FILE,
     config_architecture,
+    encoder_head_settings,
     head_settings_from_config,
     label_names_from_config,
     model_family,
@@ -67,7 +69,8 @@ def load_folder(
         folder: a checkpoint in the layout of `transformers`.
         head: a head in place of the checkpoint's own (see `model_from_tensors`).
         seed: seed of newly initialized parameters.
-        encoder_only: whether the head will not be used, so that no message says that it is new.
+        encoder_only: whether a head that the checkpoint lacks will not be used, so that no message says that
+            it is new.
     """
     file = folder / "config.json"
     config = read_config(file)
@@ -95,7 +98,8 @@ def build_model(
         tensor_file: file of the tensors, which error messages name.
         head: a head in place of the checkpoint's own.
         seed: seed of newly initialized parameters.
-        encoder_only: whether the head will not be used, so that no message says that it is new.
+        encoder_only: whether a head that the checkpoint lacks will not be used, so that no message says that
+            it is new.
     """
     family = model_family(config, str(config_file))
     tensors = _with_family_prefix(stored_tensors, family)
@@ -104,7 +108,7 @@ def build_model(
         check_no_unnamed_head(tensors, tensor_file)
     if own_head is not None and config_architecture(config, str(config_file)) == NEXT_SENTENCE_ARCHITECTURE:
         tensors = {NEXT_SENTENCE_RENAMES.get(name, name): tensor for name, tensor in tensors.items()}
-    head_settings = head or own_head or HeadSettings()
+    head_settings = head or own_head or encoder_head_settings(config, str(config_file))
     if head_settings.kind in ("pretrain", "mlm"):
         resolve_tied_tensors(tensors, tensor_file, family)
     settings = _model_settings(config, config_file, family, tensors, head_settings)
@@ -117,7 +121,7 @@ def build_model(
     model, newly_initialized = model_from_tensors(
         settings, head_settings, mappings, tensors, tensor_file, is_own_head=own_head is not None, seed=seed
     )
-    if newly_initialized and not encoder_only:
+    if newly_initialized and not (encoder_only and own_head is None):
         layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in newly_initialized))
         progress.print_message(
             f"{config_file.parent}: head {head_settings.kind} is newly initialized ({layers})"
@@ -125,7 +129,7 @@ def build_model(
     if head is None and own_head is None:
         model.missing_parameters = tuple(newly_initialized)
     if own_head is not None:
-        model.label_names = label_names_from_config(config, head_settings)
+        model.label_names = label_names_from_config(config, head_settings, str(config_file))
     return model.eval()
 
 
@@ -171,10 +175,11 @@ def _comparison(
 
 
 def _tensors_of_own_files(folder: Path, mappings: Sequence[ParameterMapping]) -> dict[str, Tensor]:
-    """Return the tensors of the layers that `transformers` lacks; raise `InputError` without their file.
+    """Return the tensors of the layers of heads that have files of their own.
 
-    Folders that `transformers` has written lack it; there an answerable layer begins anew, and the heads of
-    all steps of depth begin as the last one. There is no exit unit then.
+    Raises `InputError` if a file is missing, except in a folder that `transformers` has written, which lacks
+    these files. There an answerable layer gets fresh weights, the heads of all steps of depth are copies of
+    the last one, and there is no exit unit.
     """
     tensors: dict[str, Tensor] = {}
     for name in sorted({mapping.file for mapping in mappings if mapping.file}):
@@ -281,7 +286,7 @@ def checkpoint_writer(
     settings = replace(model.settings, layers=depth or model.settings.layers)
     config = transformers_config(settings, model.head_settings, model.label_names)
     if without:
-        config = _encoder_config(settings)
+        config = _encoder_config(settings, model.head_settings)
     tensors = transformers_tensors(model, parameters, without)
     own_files = _own_files(model, parameters)
 
@@ -304,11 +309,12 @@ def write_config(model: Model, folder: Path, tokenizer: Tokenizer | None = None)
 
 def write_encoder_config(model: ModelSettings, folder: Path, tokenizer: Tokenizer) -> None:
     """Write the config of an encoder without a head, and its tokenizer, into a folder."""
-    _write_config(_encoder_config(model), folder, tokenizer, model.max_length)
+    _write_config(_encoder_config(model, HeadSettings()), folder, tokenizer, model.max_length)
 
 
-def _encoder_config(model: ModelSettings) -> dict[str, Any]:
-    config = transformers_config(model, HeadSettings())
+def _encoder_config(model: ModelSettings, head: HeadSettings) -> dict[str, Any]:
+    """Return the config of an encoder without a head; that of ALBERT has the dropout of a future head."""
+    config = transformers_config(model, head)
     config["architectures"] = [f"{config['model_type'].capitalize()}Model"]
     del config["albertine"]["head"]
     return config

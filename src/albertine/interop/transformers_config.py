@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from albertine import progress
 from albertine.display import display_text, display_value
 from albertine.errors import InputError
 from albertine.input_files import read_json_object
@@ -53,7 +54,7 @@ _ALBERT_KEYS = (
     ("hidden_dropout_prob", "dropout", 0),
     ("attention_probs_dropout_prob", "attention_dropout", 0),
 )
-# What keys of `transformers` may change without making other layers.
+# Settings that a changed key of `transformers` may replace, because the layers stay the same.
 _CHANGEABLE_SETTINGS = {"vocab_size", "max_length", "segments", "activation", "norm_epsilon"}
 _CHANGEABLE_SETTINGS |= {"dropout", "attention_dropout"}
 # Of a model that departs from published ALBERT; `transformers` runs it with the modelling file in its folder.
@@ -204,9 +205,27 @@ def head_settings_from_config(config: Mapping[str, Any], source: str) -> HeadSet
     values = {
         "kind": kind,
         "labels": label_count if kind in _LABELED_KINDS else _FIXED_LABEL_COUNTS[kind],
-        "dropout": _head_dropout(config, family, kind),
     }
-    return build_settings(HeadSettings, SettingsSource(values, source))
+    return _with_dropout(values, config, source)
+
+
+def encoder_head_settings(config: Mapping[str, Any], source: str) -> HeadSettings:
+    """Return the settings of a new head for a config that names none: that of pre-training."""
+    return _with_dropout({"kind": "pretrain"}, config, source)
+
+
+def _with_dropout(values: Mapping[str, Any], config: Mapping[str, Any], source: str) -> HeadSettings:
+    """Return settings of a head with the dropout of a config, by default that of `transformers`."""
+    family = model_family(config, source)
+    key = _dropout_key(family)
+    if family == "bert" and config.get(key) is None:
+        key = "hidden_dropout_prob"
+    dropout = 0.1 if config.get(key) is None else config[key]
+    if family == "bert" and values["kind"] == "pretrain":
+        dropout = 0.0
+    return build_settings(
+        HeadSettings, SettingsSource({**values, "dropout": dropout}, source, {"dropout": key})
+    )
 
 
 def config_architecture(config: Mapping[str, Any], source: str) -> str:
@@ -217,16 +236,6 @@ def config_architecture(config: Mapping[str, Any], source: str) -> str:
     return names[0]
 
 
-def _head_dropout(config: Mapping[str, Any], family: Family, kind: str) -> Any:
-    """Return the dropout before the last layer, with the defaults of `transformers`."""
-    if kind == "pretrain" and family == "bert":
-        return 0.0
-    configured = config.get(_dropout_key(family))
-    if configured is not None:
-        return configured
-    return 0.1 if family == "albert" else config.get("hidden_dropout_prob", 0.1)
-
-
 def _dropout_key(family: Family) -> str:
     return "classifier_dropout_prob" if family == "albert" else "classifier_dropout"
 
@@ -234,7 +243,7 @@ def _dropout_key(family: Family) -> str:
 def _label_count(config: Mapping[str, Any], source: str) -> int | None:
     """Return the number of labels in a config; None if it has none."""
     labels = config.get("id2label")
-    if isinstance(labels, Mapping):
+    if isinstance(labels, Mapping) and labels:
         return len(labels)
     count = config.get("num_labels")
     if count is not None and not (isinstance(count, int) and count > 0):
@@ -249,17 +258,18 @@ def _saved_head_settings(config: Mapping[str, Any], source: str) -> HeadSettings
     return None
 
 
-def label_names_from_config(config: Mapping[str, Any], head: HeadSettings) -> tuple[str, ...]:
+def label_names_from_config(config: Mapping[str, Any], head: HeadSettings, source: str) -> tuple[str, ...]:
     """Return the label names in order of their index; empty if the config has none or only default names."""
     id2label = config.get("id2label")
-    if head.kind not in _LABELED_KINDS or not isinstance(id2label, Mapping):
+    if head.kind not in _LABELED_KINDS or not isinstance(id2label, Mapping) or not id2label:
         return ()
     label_names = tuple(id2label.get(str(number), id2label.get(number)) for number in range(head.labels))
-    if not all(isinstance(name, str) for name in label_names) or label_names == _default_label_names(
-        head.labels
-    ):
+    if not all(isinstance(name, str) for name in label_names):
+        progress.print_message(
+            f"{source}: id2label is ignored; expected a text for each label from 0 to {head.labels - 1}"
+        )
         return ()
-    return label_names
+    return () if label_names == _default_label_names(head.labels) else label_names
 
 
 def _default_label_names(labels: int) -> tuple[str, ...]:
@@ -287,6 +297,8 @@ def transformers_config(
         "pad_token_id": 0,
         _dropout_key(family): head.dropout,
     }
+    if family == "bert" and head.kind in ("pretrain", "mlm"):  # heads without dropout in BERT
+        del config[_dropout_key(family)]
     if head.kind in (*_LABELED_KINDS, "regress"):
         names = label_names or _default_label_names(head.labels)
         config["id2label"] = {str(index): name for index, name in enumerate(names)}
