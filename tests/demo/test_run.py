@@ -1,6 +1,7 @@
 """Tests of the whole demo with small settings: on the little world, on own text, interrupted and resumed."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -20,7 +21,7 @@ from albertine.demo import workspace
 from albertine.demo.commands import albertine_executable, equivalent_commands
 from albertine.demo.page import _probe_blocks
 from albertine.demo.plan import DEMO_TASKS, finetune_settings
-from albertine.demo.run import _prepare_folder
+from albertine.demo.run import _elapsed_seconds, _prepare_folder, run_demo
 from albertine.demo.settings import DemoSettings
 from albertine.demo.size import DemoSize, demo_size, with_size
 from albertine.demo.study_pages import PUBLISHED_STUDIES
@@ -192,8 +193,10 @@ def test_text_of_one_short_document_is_refused(tmp_path: Path, capsys: pytest.Ca
     ("words", "message"),
     [
         (("--text", "nowhere/"), "nowhere"),
-        (("--text", "-"), "standard input can be read only once"),
+        (("--text", "-"), "standard input or a pipe can be read only once"),
         (("--pretraining-steps", "3"), "steps"),
+        (("--hidden-size", "130"), "--hidden-size 130: must be a multiple of 16, such as 128 or 144"),
+        (("--text", ".", "--hidden-size", "132"), "must be a multiple of 8, such as 128 or 136"),
     ],
 )
 def test_wrong_settings_are_refused_before_any_work(
@@ -202,6 +205,32 @@ def test_wrong_settings_are_refused_before_any_work(
     assert run_command(app, ["demo", "--out", str(tmp_path / "demo"), *words]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "demo").exists()
+
+
+def test_text_in_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="a pipe can be read only once; save it as a file"):
+        run_demo(tmp_path / "demo", DemoSettings(text=str(tmp_path / "pipe")))
+
+
+def test_a_demo_in_the_folder_of_its_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("One.")
+    monkeypatch.chdir(tmp_path)
+    for text in (".", str(tmp_path)):
+        with pytest.raises(InputError, match="my-demo: is in the folder of --text"):
+            run_demo(Path("my-demo"), DemoSettings(text=text))
+    assert not Path("my-demo").exists()
+
+
+def test_json_without_the_field_text_is_refused_with_advice_for_the_demo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"body": "One day it rained."}\n')
+    assert (
+        run_command(app, ["demo", "--text", str(tmp_path / "a.jsonl"), "--out", str(tmp_path / "demo")]) == 2
+    )
+    message = capsys.readouterr().err
+    assert "no field text; fields: body; rename the field that holds the text to text\n" in message
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,9 +289,13 @@ def test_a_demo_of_changed_text_is_refused(tmp_path: Path) -> None:
     file.write_text("One.")
     settings = DemoSettings(text=str(file))
     _prepare_folder(out, settings, find_sources([str(file)]))
-    (out / "albert").mkdir()
-    _prepare_folder(out, settings, find_sources([str(file)]))
+    (out / "tokenizer").mkdir()
     file.write_text("One, two.")
+    _prepare_folder(out, settings, find_sources([str(file)]))  # before there is a corpus, it starts again
+    assert not (out / "tokenizer").exists()
+    (out / "corpus").mkdir()
+    (out / "corpus" / "manifest.json").touch()
+    file.write_text("One, two, three.")
     with pytest.raises(
         InputError, match=r"a\.txt: has changed since the demo in .* began; give another --out"
     ):
@@ -274,14 +307,38 @@ def test_a_demo_of_another_version_is_refused(tmp_path: Path) -> None:
     out.mkdir()
     _prepare_folder(out, DemoSettings(), [])
     (out / "albert").mkdir()
-    _prepare_folder(out, DemoSettings(), [])
+    (out / "demo.toml").write_text("former_name = 1\n")
     plan_file = out / "results" / "plan"
     plan_file.write_text("1")
     with pytest.raises(InputError, match="a demo of another version of Albertine"):
-        _prepare_folder(out, DemoSettings(), [])
+        run_demo(out, DemoSettings())
     plan_file.unlink()
     with pytest.raises(InputError, match="a demo of another version of Albertine"):
-        _prepare_folder(out, DemoSettings(), [])
+        run_demo(out, DemoSettings())
+
+
+def test_a_demo_of_which_only_results_are_left_is_not_continued_with_other_settings(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    out.mkdir()
+    _prepare_folder(out, DemoSettings(), [])
+    (out / "results" / "world.json").write_text("{}")
+    with pytest.raises(InputError, match="a demo with other settings"):
+        _prepare_folder(out, DemoSettings(seed=1), [])
+
+
+def test_a_missing_run_is_named_with_its_result(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "albert.json").write_text("{}")
+    with pytest.raises(
+        InputError, match=r"albert: missing; restore it, or remove .*/results/albert\.json to train it again"
+    ):
+        DemoWorkspace(tmp_path, DemoSettings()).pretrain_albert()
+
+
+def test_an_empty_file_of_the_elapsed_time_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "elapsed").touch()
+    assert _elapsed_seconds(tmp_path) == 0
 
 
 @pytest.mark.slow

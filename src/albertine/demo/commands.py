@@ -8,6 +8,7 @@ import sysconfig
 from pathlib import Path
 
 from albertine.demo import plan
+from albertine.demo.settings import WORLD_HEADS
 from albertine.demo.size import demo_size
 from albertine.demo.workspace import DemoWorkspace
 from albertine.pretrain.curriculum import GROW
@@ -21,7 +22,7 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
     train_seed = f" --train.seed {settings.seed}" if settings.seed else ""
     sample_seed = f" --objective.seed {settings.seed}" if settings.seed else ""
     cloze = shlex.quote(str(workspace.out / "cloze"))
-    world_options = f" --model.heads {plan.WORLD_HEADS} --train.lr {plan.LEARNING_RATES['albert']}"
+    world_options = f" --model.heads {WORLD_HEADS} --train.lr {plan.LEARNING_RATES['albert']}"
     model, size = workspace.model_settings("albert"), demo_size(settings)
     positions = " --model.norm-first --model.rotary" if model.rotary else ""
     lines = [

@@ -11,8 +11,8 @@ from albertine.corpus.manifest import Manifest
 from albertine.demo.agreement_section import agreement_section
 from albertine.demo.claim_blocks import claim_blocks
 from albertine.demo.commands import albertine_executable, equivalent_commands, next_commands
-from albertine.demo.plan import BASE_MODEL
 from albertine.demo.scores import baseline_scores, task_score
+from albertine.demo.settings import BASE_MODEL
 from albertine.demo.workspace import DemoWorkspace
 from albertine.display import counted
 from albertine.inference.fill_mask import fill_mask_pipeline

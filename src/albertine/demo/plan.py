@@ -4,22 +4,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from albertine.corpus.settings import ObjectiveSettings
-from albertine.demo.settings import DemoSettings
+from albertine.demo.settings import BASE_MODEL, WORLD_HEADS, DemoSettings
 from albertine.demo.size import demo_size
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.model.parameter_counts import bert_of_same_shape, bert_of_same_size
 from albertine.pretrain.curriculum import GROW, CurriculumSettings
 from albertine.pretrain.settings import PretrainSettings
-from albertine.settings import MODEL_PRESETS, ModelSettings
+from albertine.settings import ModelSettings
 from albertine.text.settings import TokenizerSettings
 from albertine.train.settings import OptimizerName, PretrainTrainSettings
 from albertine.world.settings import WorldSettings
 
 # Raised when the steps, models or hyperparameters change, so that an older demo is not continued with others.
 PLAN_NUMBER = "6"
-BASE_MODEL = MODEL_PRESETS["demo"]
-# On the small vocabulary of the little world, more and narrower heads reach better scores.
-WORLD_HEADS = 8
 # From this width on, pre-norm and rotary positions. A narrower model learns more in so short a run
 # with the local start, which needs position embeddings.
 _ROTARY_WIDTH = 256

@@ -1,12 +1,14 @@
 """The demo command: all steps in order, with progress messages; an interrupted demo resumes."""
 
 import json
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
+from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.demo.commands import next_commands
 from albertine.demo.page import demo_page
 from albertine.demo.plan import PLAN_NUMBER
@@ -27,15 +29,14 @@ _DURATION = "about five minutes on two cores with fast bf16, six without"  # of 
 
 def run_demo(out: Path, settings: DemoSettings) -> None:
     """Run all steps that are not done yet, and write the report."""
-    if settings.text in ("-", "/dev/stdin"):
-        raise InputError("--text: standard input can be read only once; give a file or a folder")
-    sources = find_sources([settings.text]) if settings.text else []
+    sources = _find_text(settings.text, out) if settings.text else []
     if not is_unused(out, _LOCK_FILE) and not (out / _SETTINGS_FILE).exists():
         raise InputError(f"{out}: exists and is not a demo; give another --out or remove it")
     out.mkdir(parents=True, exist_ok=True)
     with file_lock(out / _LOCK_FILE, f"{out}: in use by another demo; wait for it, or give another --out"):
         duration = f", {_DURATION}" if settings == DemoSettings() else ""
-        settings = with_size(settings, _stored_settings(out))
+        _refuse_other_version(out)
+        settings = with_size(settings, _stored_settings(out) if _is_started(out) else None)
         _prepare_folder(out, settings, sources)
         workspace = DemoWorkspace(out, settings)
         steps = workspace.steps()
@@ -57,21 +58,40 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
     _print_next_commands(workspace)
 
 
-def _stored_settings(out: Path) -> DemoSettings | None:
-    """Return the settings of the demo in the folder; None if there is none."""
-    file = out / _SETTINGS_FILE
-    return build_settings(DemoSettings, read_settings_file(file)) if file.exists() else None
+def _find_text(text: str, out: Path) -> list[Source]:
+    """Return the sources of the text, which is read several times, in this call and when the demo resumes."""
+    if text in ("-", "/dev/stdin") or Path(text).is_fifo():
+        raise InputError("--text: standard input or a pipe can be read only once; save it as a file")
+    if Path(text).is_dir() and out.resolve().is_relative_to(Path(text).resolve()):
+        raise InputError(f"{out}: is in the folder of --text, which may hold only text; give another --out")
+    return find_sources([text])
+
+
+def _is_started(out: Path) -> bool:
+    """Return whether the folder has a demo with more than what is written before the first step."""
+    initial = {_SETTINGS_FILE, _LOCK_FILE, RESULTS_FOLDER}
+    return (out / _SETTINGS_FILE).exists() and (
+        any(entry.name not in initial for entry in out.iterdir())
+        or any(file.name != _TEXT_FILE for file in (out / RESULTS_FOLDER).glob("*.json"))
+    )
+
+
+def _refuse_other_version(out: Path) -> None:
+    """Raise `InputError` for a demo with other steps, of which even the settings may have other names."""
+    plan_file = out / RESULTS_FOLDER / _PLAN_FILE
+    if _is_started(out) and (not plan_file.exists() or plan_file.read_text(encoding="utf-8") != PLAN_NUMBER):
+        raise InputError(f"{out}: a demo of another version of Albertine; give another --out, or remove it")
+
+
+def _stored_settings(out: Path) -> DemoSettings:
+    """Return the settings of the demo in the folder."""
+    return build_settings(DemoSettings, read_settings_file(out / _SETTINGS_FILE))
 
 
 def _prepare_folder(out: Path, settings: DemoSettings, sources: Sequence[Source]) -> None:
     """Record what the demo is made from, or check that it is the same as before."""
-    file = out / _SETTINGS_FILE
-    is_started = file.exists() and any(
-        entry.name not in (_SETTINGS_FILE, _LOCK_FILE, RESULTS_FOLDER) for entry in out.iterdir()
-    )
-    plan_file = out / RESULTS_FOLDER / _PLAN_FILE
-    if is_started and (not plan_file.exists() or plan_file.read_text(encoding="utf-8") != PLAN_NUMBER):
-        raise InputError(f"{out}: a demo of another version of Albertine; give another --out, or remove it")
+    file, plan_file = out / _SETTINGS_FILE, out / RESULTS_FOLDER / _PLAN_FILE
+    is_started = _is_started(out)
     if is_started and _stored_settings(out) != settings:
         raise InputError(
             f"{out}: a demo with other settings ({file}); use the same settings, or another --out"
@@ -79,7 +99,12 @@ def _prepare_folder(out: Path, settings: DemoSettings, sources: Sequence[Source]
     text = json.dumps([(source.name, source.size, source.version) for source in sources])
     text_file = out / RESULTS_FOLDER / _TEXT_FILE
     if is_started and text_file.exists() and text_file.read_text(encoding="utf-8") != text:
-        raise InputError(f"{settings.text}: has changed since the demo in {out} began; give another --out")
+        if (out / "corpus" / MANIFEST_FILE).exists():
+            raise InputError(
+                f"{settings.text}: has changed since the demo in {out} began; give another --out"
+            )
+        for name in ("tokenizer", "corpus"):  # of the former text, such as one that was refused
+            shutil.rmtree(out / name, ignore_errors=True)
     with atomic_file(file) as partial:
         partial.write_text(settings_to_toml(settings), encoding="utf-8")
     plan_file.parent.mkdir(exist_ok=True)
@@ -92,7 +117,8 @@ def _prepare_folder(out: Path, settings: DemoSettings, sources: Sequence[Source]
 def _elapsed_seconds(out: Path) -> float:
     """Return the seconds of work so far, over all attempts."""
     file = out / RESULTS_FOLDER / _ELAPSED_FILE
-    return float(file.read_text(encoding="utf-8")) if file.exists() else 0.0
+    seconds = file.read_text(encoding="utf-8").strip() if file.exists() else ""
+    return float(seconds or 0)  # a power cut may leave an empty file
 
 
 def _write_elapsed_seconds(out: Path, seconds: float) -> None:

@@ -15,6 +15,7 @@ OUT/studies/             with --compare, pages of the studies that test ALBERT's
 OUT/results/NAME.json    the result of a step; a step with a result is not run again
 """
 
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -63,6 +64,7 @@ _BERTS: tuple[Start, ...] = ("bert", "narrow-bert")
 _PROBE_TOKENS = 60_000
 _CLOZE_SIZES: dict[CorpusSplit, int] = {"train": 4_000, "dev": 2_000}  # questions
 _MIN_QUESTIONS = 20
+_FIELD_ADVICE = re.compile("; choose (one|another) with --field.*")
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,15 @@ class DemoWorkspace:
                 f"--text {self.settings.text}: too few documents to hold some out; give several "
                 "files, or one sentence per line and blank lines between documents"
             ) from None
-        except UnreadableData as error:
-            advice = RECODE if error.problem == NOT_UTF_8 else "fix it"
-            raise InputError(f"{error.location}: {error.problem}; {advice}") from None
+        except InputError as error:
+            message = str(error)
+            if isinstance(error, UnreadableData):
+                advice = RECODE if error.problem == NOT_UTF_8 else "fix it"
+                message = f"{error.location}: {error.problem}; {advice}"
+            message = _FIELD_ADVICE.sub("; rename the field that holds the text to text", message)
+            if message == str(error):
+                raise
+            raise InputError(message) from None
 
     def build_corpus(self) -> Corpus:
         """Build the corpus, and return it."""
@@ -201,6 +209,12 @@ class DemoWorkspace:
 
     def _pretraining_runs(self, names: Collection[str]) -> dict[Path, Callable[[], dict[str, Any]]]:
         """Return the pre-training runs of some models that are not finished, by their folder."""
+        for name in names:
+            if name in self.results and not (self.out / name).exists():
+                result = self.out / RESULTS_FOLDER / f"{name}.json"
+                raise InputError(
+                    f"{self.out / name}: missing; restore it, or remove {result} to train it again"
+                )
         return {
             self.out / name: partial(self.pretrain_model, name) for name in names if name not in self.results
         }
