@@ -19,7 +19,7 @@ from albertine.command import run_command
 from albertine.corpus.corpus import Corpus
 from albertine.demo import workspace
 from albertine.demo.commands import albertine_executable, equivalent_commands
-from albertine.demo.page import _probe_blocks
+from albertine.demo.page import _probe_blocks, _value
 from albertine.demo.plan import DEMO_TASKS, finetune_settings
 from albertine.demo.run import _elapsed_seconds, _prepare_folder, run_demo
 from albertine.demo.settings import DemoSettings
@@ -92,6 +92,7 @@ def test_an_interrupted_demo_resumes_and_writes_the_report(
         "Figure 1",
         "Predictions for segment order",
         "albertine world write",
+        "and was pre-trained for",
     ):
         assert text in page, text
     printed = capsys.readouterr().out.strip().splitlines()
@@ -157,7 +158,12 @@ def test_a_demo_on_own_text_writes_no_world(tmp_path: Path, capsys: pytest.Captu
     for number in range(150):
         (texts / f"{number}.txt").write_text(f"This is letter {number}.\n" + "\n".join(lines))
     out = tmp_path / "demo"
-    assert run_command(app, ["demo", "--text", str(texts), "--out", str(out), *SMALL_RUNS]) == 0
+    assert (
+        run_command(
+            app, ["demo", "--text", str(texts), "--out", str(out), "--seed", str(1 << 53), *SMALL_RUNS]
+        )
+        == 0
+    )
     page = read_well_formed(out / "report.html")
     assert_fits_windows(out / "report.html")
     assert "Which of four words is the original?" in page
@@ -178,6 +184,21 @@ def test_the_report_says_how_much_text_is_held_out(corpus: Corpus) -> None:
     result = {"probe": {**probe, "mask_token_loss": estimate, "sequences": 100}}
     page = "".join(_probe_blocks({"albert": result}, manifest))
     assert "37% of the text, 370,000 tokens in 1 document of 3." in page
+
+
+def test_an_accuracy_without_an_interval_is_unknown(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    estimate = {"value": 0.5, "low": None, "high": None}
+    keys = ("mask_token_accuracy", "sop_accuracy", "nsp_accuracy", "mask_token_loss")
+    result = {"probe": {**dict.fromkeys(keys, estimate), "sequences": 1}}
+    page = "".join(_probe_blocks({"albert": result}, corpus.manifest))
+    assert "Accuracy on 1 held-out sample, with" in page
+    assert page.count("unknown") == len(keys)
+    assert _value(estimate, ".0%") == "unknown"
+    monkeypatch.setattr(DemoWorkspace, "probe_models", lambda _: {"albert": result})
+    DemoWorkspace(tmp_path, DemoSettings()).print_probe_results()
+    assert "albert: too little held-out text to say" in capsys.readouterr().err
 
 
 def test_text_of_one_short_document_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,8 @@ def _questions(
         position = int(rng.choice(positions))
         answer = int(second[position])
         options = rng.permutation([answer, *rng.choice(word_ids, _NUM_OPTIONS - 1, p=probabilities)])
-        # Skip samples with a repeated word: drawing the wrong words again would make them rarer than answers.
+        # Skip samples with a repeated word. If only the wrong words were drawn again until they differ, they
+        # would be rarer on average than the answers, and the frequency would tell them apart.
         if len(set(options.tolist())) < _NUM_OPTIONS:
             continue
         num_questions += 1

@@ -50,11 +50,11 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
         count_parameters(model).encoder for model in (albert, bert_of_same_shape(albert))
     )
     probe_results, seed = workspace.probe_models(), workspace.settings.seed
-    probe = probe_results["albert"]["probe"]
+    probe, tokens = probe_results["albert"]["probe"], corpus.manifest.tokens["train"]
     key_figures = [
         ("parameters of ALBERT", f"{albert_count:,}"),
         ("times as many in BERT", f"{bert_count / albert_count:.1f}"),
-        ("tokens of training text", f"{corpus.manifest.tokens['train'] / 1e6:.1f}M"),
+        ("tokens of training text", f"{tokens / 1e6:.1f}M" if tokens >= 1e6 else f"{tokens:,}"),
         ("masked tokens predicted correctly", _value(probe["mask_token_accuracy"], ".0%")),
         ("segment orders recognized", _value(probe["sop_accuracy"], ".0%")),
         ("for all steps", f"{max(1, round(seconds / 60)):,} min"),
@@ -69,7 +69,7 @@ def demo_page(workspace: DemoWorkspace, seconds: float) -> Page:
         Section("Held-out accuracy", _probe_blocks(probe_results, corpus.manifest)),
         *([Section("Fine-tuning", _task_blocks(workspace))] if workspace.task_names() else []),
         fill_mask_section(pipeline, corpus, _EXAMPLES, seed),
-        segment_order_section(pipeline, corpus, _EXAMPLES, seed + 1),
+        segment_order_section(pipeline, corpus, _EXAMPLES, abs(seed - 1)),  # others than above
         *_grammar_sections(workspace),
         nearest_sentences_section(workspace.out / "albert", corpus, _EXAMPLES, seed + 2),
         Section("Changes from layer to layer", _transition_blocks(workspace, probe_results)),
@@ -144,10 +144,10 @@ def _probe_blocks(probe_results: dict[str, Any], manifest: Manifest) -> list[str
         ]
         loss = _value(probe["mask_token_loss"], ".3f")
         rows.append([_DISPLAY_NAMES[name], accuracies[0], loss, *accuracies[1:]])
+    samples = counted(probe_results["albert"]["probe"]["sequences"], "held-out sample")
     explanation = (
-        f"Accuracy on {probe_results['albert']['probe']['sequences']:,} held-out samples, with 95% "
-        "confidence intervals. The last column is BERT's objective, whether two segments come from the same "
-        "text, without any training on it."
+        f"Accuracy on {samples}, with 95% confidence intervals. The last column is BERT's objective, whether "
+        "two segments come from the same text, without any training on it."
     )
     return [
         html_paragraphs(_held_out_text(manifest), explanation),
@@ -167,8 +167,8 @@ def _held_out_text(manifest: Manifest) -> str:
 
 
 def _value(estimate: dict[str, float | None], form: str) -> str:
-    """Return the value of an estimate; little held-out text may have nothing to estimate."""
-    return "unknown" if estimate["value"] is None else format(estimate["value"], form)
+    """Return the value of an estimate; too little held-out text gives no interval, or nothing at all."""
+    return "unknown" if estimate["low"] is None else format(estimate["value"], form)
 
 
 def _with_interval(estimate: dict[str, float | None]) -> str:
@@ -216,10 +216,11 @@ def _bag_of_words_note(workspace: DemoWorkspace) -> list[str]:
     if all(score >= baselines.get("bag of words", 0.0) for score, baselines in scores.values()):
         return []
     parameters = count_parameters(workspace.model_settings("albert")).encoder
+    duration = progress.format_duration(workspace.training_seconds("albert"))
     return [
         html_paragraphs(
-            "Where the bag of words is ahead, this model is too small and its training too short: it has "
-            f"{parameters:,} parameters and was trained for a few minutes. ALBERT improves with more "
+            "Where the bag of words is ahead, this model may be too small or its training too short: it has "
+            f"{parameters:,} parameters and was pre-trained for {duration}. ALBERT improves with more "
             "parameters and more text; a bag of words hardly does. The paper's ALBERT-base, with 12 million "
             "parameters and 16 GB of text, reaches 82.3 on SQuAD and 90.3 on SST-2."
         )
@@ -255,9 +256,8 @@ def _code_blocks(workspace: DemoWorkspace) -> list[str]:
 
 def _next_blocks(workspace: DemoWorkspace) -> list[str]:
     explanation = (
-        f"This demo trained the smallest model of the family, on {platform.machine()} with "
-        f"Python {platform.python_version()}. To list the others with their size and cost, run: albertine "
-        "info."
+        f"This demo ran on {platform.machine()} with Python {platform.python_version()}. To list the models "
+        "of the family with their size and cost, run: albertine info."
     )
     finetuned_folders = ", ".join(str(workspace.out / "tasks" / name) for name in workspace.task_names())
     serving_note = (

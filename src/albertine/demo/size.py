@@ -33,7 +33,7 @@ def with_size(settings: DemoSettings, stored: DemoSettings | None) -> DemoSettin
     Args:
         settings: the settings of this call.
         stored: the settings of the demo in the folder; None if there is none. If another processor has
-            begun it with the same call, its sizes are taken.
+            begun it with the same options, they are returned.
     """
     choices = [replace(settings, **asdict(_size(settings, size))) for size in (_AMX, _FAST_BF16, _NEITHER)]
     return stored if stored in choices else replace(settings, **asdict(demo_size(settings)))

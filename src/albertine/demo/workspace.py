@@ -194,7 +194,7 @@ class DemoWorkspace:
     def pretrain_albert(self) -> None:
         """Pre-train the ALBERT, and beside it fine-tune it with its initial weights.
 
-        A model this small is hardly faster on two cores, so each run has one.
+        A model this small trains hardly faster on two cores than on one, so each run gets one core.
         """
         pretraining = self._pretraining_runs(("albert",))
         self.untrained_checkpoint()
@@ -280,11 +280,14 @@ class DemoWorkspace:
         """Print the accuracies of the models."""
         for name, result in self.probe_models().items():
             metric_keys = {"masked tokens": "mask_token_accuracy", "segment orders": "sop_accuracy"}
-            accuracies = {label: result["probe"][key]["value"] for label, key in metric_keys.items()}
-            summary = ", ".join(
-                f"{value:.0%} of {label}" for label, value in accuracies.items() if value is not None
-            )
-            progress.print_message(f"{name}: {summary} correct")
+            estimates = {label: result["probe"][key] for label, key in metric_keys.items()}
+            accuracies = [
+                f"{estimate['value']:.0%} of {label}"
+                for label, estimate in estimates.items()
+                if estimate["low"] is not None
+            ]
+            summary = f"{', '.join(accuracies)} correct" if accuracies else "too little held-out text to say"
+            progress.print_message(f"{name}: {summary}")
 
     def agreement_test(self) -> AgreementTest:
         """Return how often the models prefer the grammatical sentence of a minimal pair."""
