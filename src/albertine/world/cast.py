@@ -35,28 +35,15 @@ class Place:
         return self.the
 
 
-class Trade:
-    """A trade: its name, its place of work and its work."""
-
-    __slots__ = ("name", "place", "work")
-
-    def __init__(self, name: str, place: str, work: str):
-        self.name, self.place, self.work = name, place, work
-
-    def __repr__(self) -> str:
-        return self.name
-
-
 class Person:
     """A person in a story."""
 
-    __slots__ = ("full_name", "gender", "members", "name", "trade")
+    __slots__ = ("full_name", "gender", "members", "name")
 
-    def __init__(self, name: str, family: str, gender: int, trade: Trade | None = None):
+    def __init__(self, name: str, family: str, gender: int):
         self.name = name
         self.full_name = f"{name} {family}"
         self.gender = gender
-        self.trade = trade
         self.members: tuple[Person, ...] = (self,)
 
     def __repr__(self) -> str:
@@ -71,7 +58,6 @@ class PersonGroup(Person):
     def __init__(self, *members: Person):
         self.name = self.full_name = " and ".join(member.name for member in members)
         self.gender = SEVERAL
-        self.trade = None
         self.members = members
 
 

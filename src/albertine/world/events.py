@@ -272,13 +272,6 @@ class Chore(NamedTuple):
     chore: str
 
 
-class AnimalAct(NamedTuple):
-    """An animal does something typical."""
-
-    name: str
-    action: str
-
-
 class Sight(NamedTuple):
     """Something is seen or heard."""
 
@@ -390,7 +383,7 @@ class CountAtPlace(NamedTuple):
 Event = (
     Lives | Works | HasTrait | HasRelation | Owns | ThingAt | FixtureAt | HasGoods | HasStall | Keeps
     | Go | Take | Put | Give | Return | Lose | Find | Buy | BuyGoods | UseGoods | ShareGoods | Break | Repair
-    | Feel | Seek | Miss | Meet | Ask | Tell | PlanErrand | Want | Chore | AnimalAct | Sight | WeatherChange
+    | Feel | Seek | Miss | Meet | Ask | Tell | PlanErrand | Want | Chore | Sight | WeatherChange
     | TimeOfDay | Remark | Letter | Aside | Hidden | Reveal
     | VillageSite | Near | BuiltOf | HasOrnament | HasWorker | CountAtPlace
 )

@@ -10,7 +10,7 @@ from random import Random
 from typing import TypeVar
 
 from albertine.world import events
-from albertine.world.cast import MAN, WOMAN, Fixture, Goods, Person, Place, Spot, Thing, Trade
+from albertine.world.cast import MAN, WOMAN, Fixture, Goods, Person, Place, Spot, Thing
 from albertine.world.english import words
 from albertine.world.state import WorldState
 
@@ -79,23 +79,21 @@ class Scene:
 
     # --- cast
 
-    def new_person(
-        self, gender: int | None = None, family: str | None = None, trade: Trade | None = None
-    ) -> Person:
+    def new_person(self, gender: int | None = None, family: str | None = None) -> Person:
         """Add a person with an unused name; return them."""
         if gender is None:
             gender = WOMAN if self.random() < 0.5 else MAN
         name = self._unused_name(words.WOMEN if gender == WOMAN else words.MEN)
-        person = Person(name, family or self._unused_name(words.FAMILIES), gender, trade)
+        person = Person(name, family or self._unused_name(words.FAMILIES), gender)
         self.people.append(person)
         return person
 
-    def new_trade(self) -> tuple[Trade, Place]:
+    def new_trade(self) -> tuple[str, Place]:
         """Return an unused trade, and the place where it is done."""
         while True:
             trade, place = self.choose_skewed(words.TRADES)
-            if trade.name not in self._claimed_words:
-                self._claimed_words.add(trade.name)
+            if trade not in self._claimed_words:
+                self._claimed_words.add(trade)
                 return trade, place
 
     def new_family_name(self) -> str:

@@ -96,7 +96,7 @@ def _verb(spec: str, fields: tuple[str, ...], tense: int, person: int) -> Part:
     name, _, attribute = base.partition(".")
     if attribute:
         return lambda _, value: inflected(getattr(value, attribute), tense, person), fields.index(name)
-    if name in ("chore", "action"):
+    if name == "chore":
         return lambda _, value: phrase_in(value, tense, person), fields.index(name)
     return inflected(base, tense, person)
 

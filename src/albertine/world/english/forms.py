@@ -15,9 +15,10 @@ a detail; both occur only in stories.
 | `{place@}`, `{place>}`, `{place-}` | at the mill; to the mill; from the mill |
 | `{number} {goods}` | six eggs, one egg |
 | `{goods.them}` | the eggs; "them" at a repeated mention |
-| `{goods.many}`, `{thing.place}` | only in questions: the plural; the place of a thing |
+| `{goods.many}` | eggs, whatever their number |
+| `{thing.place}` | in the kitchen: the place of a fixture, only in questions |
 | `{a trade}`, `{manner}` | a baker; an adverb |
-| `[thing.breaks]`, `[chore]`, `[action]` | the verb in a field |
+| `[thing.breaks]`, `[chore]` | the verb in a field |
 | `[be:number]` | a verb that agrees with a number |
 
 Any other field is inserted unchanged. The capital is added when the sentence is built.
@@ -260,11 +261,6 @@ FORMS: dict[type, tuple[str, ...]] = {
         '"{what}," {who=} [murmur] to nobody in particular',
         '"{what}!" {who=} [call]',
         '{who} [laugh] and [say], "{what}."',
-    ),
-    e.AnimalAct: (
-        "{name} [action]",
-        "+{name} [action] beside the door",
-        "+somewhere {name} [action]",
     ),
     e.VillageSite: (
         "{place} [lie] on {river} below {hill}",

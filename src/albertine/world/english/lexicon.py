@@ -60,36 +60,36 @@ the Giant's Chair
 Windy Knoll
 """)
 
-# trade | place of work | work
+# trade | place of work
 TRADES = _lines("""
-baker | bakery | bake bread
-miller | mill | grind corn
-smith | forge | shoe horses
-teacher | school | teach the children
-innkeeper | inn | keep the rooms
-fisher | harbour | mend nets
-carpenter | workshop | plane boards
-gardener | orchard | prune the trees
-clerk | bank | count money
-doctor | surgery | see patients
-weaver | weaving shed | weave cloth
-shepherd | sheepfold | count sheep
-postmaster | post office | sort letters
-cobbler | cobbler's shop | sole boots
-librarian | library | lend books
-ferryman | landing | row travellers across
-clockmaker | clockmaker's shop | repair watches
-potter | pottery | fire pots
-beekeeper | bee garden | smoke the hives
-stationmaster | station | wave off the trains
-tailor | tailor's shop | cut suits
-grocer | grocer's shop | weigh flour
-brewer | brewery | brew beer
-organist | chapel | play the organ
-painter | studio | paint portraits
-nurse | hospital | nurse the sick
-printer | printing house | print handbills
-candlemaker | candle shed | pour wax
+baker | bakery
+miller | mill
+smith | forge
+teacher | school
+innkeeper | inn
+fisher | harbour
+carpenter | workshop
+gardener | orchard
+clerk | bank
+doctor | surgery
+weaver | weaving shed
+shepherd | sheepfold
+postmaster | post office
+cobbler | cobbler's shop
+librarian | library
+ferryman | landing
+clockmaker | clockmaker's shop
+potter | pottery
+beekeeper | bee garden
+stationmaster | station
+tailor | tailor's shop
+grocer | grocer's shop
+brewer | brewery
+organist | chapel
+painter | studio
+nurse | hospital
+printer | printing house
+candlemaker | candle shed
 """)
 
 # relation of the first to the second, female | male | of the second to the first, female | male
@@ -328,18 +328,18 @@ pancake | 1 3 | eat
 pot | 4 9 | use
 """)
 
-# animal | names | habits
+# animal | names
 ANIMALS = _lines("""
-cat | Pepper Smudge Duchess Tinker | purr sleep stretch yawn
-dog | Bramble Captain Biscuit Rolf | bark pant dig growl
-goat | Nanny Clover Horns Button | bleat climb chew kick
-hen | Speckle Henny Madam Dot | cluck scratch brood peck
-mare | Star Juniper Molly Queen | snort trot neigh graze
-donkey | Balthasar Patience Grey Moke | bray stumble doze trot
-goose | Gertrude Pilgrim Snowy Major | hiss waddle honk flap
-parrot | Admiral Polly Pickle Bishop | squawk chatter screech whistle
-pony | Nutmeg Patch Thistle Duke | trot graze shy stamp
-crow | Sooty Jack Midnight Parson | caw hop strut croak
+cat | Pepper Smudge Duchess Tinker
+dog | Bramble Captain Biscuit Rolf
+goat | Nanny Clover Horns Button
+hen | Speckle Henny Madam Dot
+mare | Star Juniper Molly Queen
+donkey | Balthasar Patience Grey Moke
+goose | Gertrude Pilgrim Snowy Major
+parrot | Admiral Polly Pickle Bishop
+pony | Nutmeg Patch Thistle Duke
+crow | Sooty Jack Midnight Parson
 """)
 
 GOOD_MOODS = _words(
@@ -382,7 +382,6 @@ night | at night | late in the evening | by candlelight | when the house was qui
 """)
 
 DAYS = _words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
-MONTHS = _words("January February March April May June July August September October November December")
 SEASONS = _words("spring summer autumn winter")
 
 # Chores that change no state, as verb phrases.
@@ -634,7 +633,6 @@ wearily briskly firmly cautiously cheerfully solemnly
 
 # Materials and ornaments of the buildings of a village.
 MATERIALS = _words("brick oak granite sandstone slate flint limestone marble pine")
-COLOURS = _words("white red green blue grey yellow black brown pink silver golden purple")
 ORNAMENTS = _phrases("""
 a weathercock on its roof
 a crooked chimney

@@ -34,7 +34,7 @@ _SEQUENTIAL_DEEDS = frozenset(
 # Events whose sentence can start with a time of day.
 _TIMED = _SEQUENTIAL_DEEDS | {e.Meet, e.Lose, e.Seek, e.Miss, e.Break, e.WeatherChange, e.Sight}
 # Sentences without persons, so that pronouns after them still refer to the sentence before.
-_IMPERSONAL = frozenset((e.WeatherChange, e.Sight, e.AnimalAct, e.Aside))
+_IMPERSONAL = frozenset((e.WeatherChange, e.Sight, e.Aside))
 # Facts in the present tense.
 _LASTING = frozenset((e.VillageSite, e.Near, e.BuiltOf, e.HasOrnament, e.HasWorker, e.CountAtPlace))
 _THEN = ("then", "after that,", "soon", "a little later,", "next", "at last", "by and by", "presently")

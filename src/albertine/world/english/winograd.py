@@ -331,7 +331,7 @@ FILLERS = {
         for adjective in adjectives.split()
     ),
     "place": tuple(place for place, *_ in lexicon.PLACES),
-    "workplace": tuple(workplace for _, workplace, _ in lexicon.TRADES),
+    "workplace": tuple(workplace for _, workplace in lexicon.TRADES),
     "village": lexicon.VILLAGES,
     "river": tuple(f"the {river}" for river in lexicon.RIVERS),
     "day": lexicon.DAYS,

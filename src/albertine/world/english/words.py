@@ -6,7 +6,7 @@ Objects that never change (places, trades, goods) are created once and shared by
 from functools import cache
 from typing import NamedTuple
 
-from albertine.world.cast import Fixture, Goods, Place, Spot, Thing, Trade
+from albertine.world.cast import Fixture, Goods, Place, Spot, Thing
 from albertine.world.english import lexicon
 from albertine.world.english.grammar import PAST, SINGULAR, inflected, plural, verb, with_article
 
@@ -39,11 +39,10 @@ class FixtureTemplate(NamedTuple):
 
 
 class Animal(NamedTuple):
-    """A kind of animal, its possible names and its habits."""
+    """A kind of animal and its possible names."""
 
     kind: str
     names: tuple[str, ...]
-    habits: tuple[str, ...]
 
 
 class Weather(NamedTuple):
@@ -76,8 +75,7 @@ def place_type(place: Place) -> str:
 
 BUILDINGS = frozenset(place for place in SITES if place.name in _INDOORS)
 TRADES = tuple(
-    (Trade(name, where, work), _SITE.get(where) or Place(where, f"the {where}", "at"))
-    for name, where, work in lexicon.TRADES
+    (trade, _SITE.get(where) or Place(where, f"the {where}", "at")) for trade, where in lexicon.TRADES
 )
 
 
@@ -154,9 +152,7 @@ def _goods(row: tuple[str, ...]) -> Goods:
 
 
 GOODS = tuple(map(_goods, lexicon.GOODS))
-ANIMALS = tuple(
-    Animal(kind, tuple(names.split()), tuple(habits.split())) for kind, names, habits in lexicon.ANIMALS
-)
+ANIMALS = tuple(Animal(kind, tuple(names.split())) for kind, names in lexicon.ANIMALS)
 
 
 def _past(phrase: str) -> str:

@@ -44,7 +44,7 @@ def _introduce_cast(
         e.HasTrait(companion or traveller, trait, habit),
     ]
     trade, place = scene.new_trade()
-    facts.append(e.Works(traveller, trade.name, place))
+    facts.append(e.Works(traveller, trade, place))
     if companion is not None:
         facts.append(e.HasRelation(companion, scene.choose_skewed(words.KIN)[companion.gender], traveller))
     for fact in scene.sample_skewed(facts, scene.randint(1, 3)):

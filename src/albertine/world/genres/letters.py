@@ -43,7 +43,7 @@ def _write_letter(
     facts: list[e.Event] = [
         e.HasRelation(companion, scene.choose_skewed(("neighbour", "friend", "cousin", "guest")), writer),
         e.HasTrait(companion, trait, habit),
-        e.Works(companion, trade.name, place),
+        e.Works(companion, trade, place),
         e.FixtureAt(fixture, fixture.place),
     ]
     if names_kinship:

@@ -42,7 +42,7 @@ def _introduce_cast(scene: Scene, buyer: Person, stalls: list[Stall]) -> None:
     relation = scene.choose_skewed(words.KIN)
     facts.append(e.HasRelation(buyer, relation[buyer.gender], stalls[0][0]))
     trade, place = scene.new_trade()
-    facts.append(e.Works(buyer, trade.name, place))
+    facts.append(e.Works(buyer, trade, place))
     for fact in scene.sample_skewed(facts, scene.randint(2, 5)):
         scene.add_event(fact)
 

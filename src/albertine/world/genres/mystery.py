@@ -46,7 +46,7 @@ def _introduce_cast(scene: Scene, owner: Person, others: list[Person], thing: Th
     trait, habit = scene.choose_skewed(words.TRAITS)
     facts.append(e.HasTrait(scene.choose(scene.people), trait, habit))
     trade, place = scene.new_trade()
-    facts.append(e.Works(owner, trade.name, place))
+    facts.append(e.Works(owner, trade, place))
     facts.append(e.HasRelation(others[0], scene.choose_skewed(words.KIN)[others[0].gender], owner))
     for fact in scene.sample_skewed(facts[1:], scene.randint(1, 3)):
         scene.add_event(fact)

@@ -70,7 +70,7 @@ def _describe(scene: Scene, place: Place) -> None:
         trade = _TRADE_AT.get(place)
         if trade is None:
             return
-        fact = e.HasWorker(scene.new_person(), trade.name, place)
+        fact = e.HasWorker(scene.new_person(), trade, place)
     if (key := f"{type(fact).__name__} {place}") not in scene.used:
         scene.used.add(key)
         scene.add_event(fact)

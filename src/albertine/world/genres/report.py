@@ -15,7 +15,7 @@ def plan(scene: Scene) -> None:
     people = [scene.new_person() for _ in range(scene.randint(2, 4))]
     for who in scene.sample_skewed(people, 2):
         trade, place = scene.new_trade()
-        scene.add_event(e.Works(who, trade.name, place))
+        scene.add_event(e.Works(who, trade, place))
     scene.add_event(e.TimeOfDay("day", f"on {scene.choose(lexicon.DAYS)} in {village.name}"))
     scene.go(people[0], scene.places[0])
     for _ in scene.iterations_until(scene.length):

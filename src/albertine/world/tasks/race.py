@@ -159,7 +159,7 @@ def _distractors(value: Any, field: str, story: Story, random: UniformRandom) ->
 
 
 _WORD_POOLS: dict[str, tuple[str, ...]] = {
-    "trade": tuple(trade.name for trade, _ in words.TRADES),
+    "trade": tuple(trade for trade, _ in words.TRADES),
     "direction": ("north", "east", "south", "west"),
     "material": lexicon.MATERIALS,
     "name": tuple(name for animal in words.ANIMALS for name in animal.names),
