@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pandas
 import pytest
@@ -18,7 +20,8 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.text.documents import detect_layout
 from albertine.text.settings import TokenizerSettings
 from albertine.text.tokenizer_training import build_tokenizer
-from albertine.world.settings import WorldSettings
+from albertine.world.settings import StorySettings, WorldSettings
+from albertine.world.show import show_story
 from albertine.world.write import write_world
 
 from .conftest import SETTINGS
@@ -185,6 +188,18 @@ def test_the_readme_lists_all_tasks(world: Path) -> None:
     assert "*Bag of words*" in text
 
 
+def test_the_same_tasks_in_another_spelling_give_the_same_description(tmp_path: Path) -> None:
+    settings = WorldSettings(stories=0, extra=0, other=0, tasks=" WNLI,wnli ", train=10, dev=5, test=5)
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder, tasks in zip(folders, (settings.tasks, "wnli"), strict=True):
+        write_world(folder, replace(settings, tasks=tasks, workers=1))
+    assert contents(folders[0]) == contents(folders[1])
+    assert json.loads((folders[0] / "world.json").read_text())["settings"]["tasks"] == "wnli"
+    text = (folders[0] / "README.md").read_text()
+    assert "--tasks wnli --train" in text
+    assert "## Text" not in text
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
@@ -270,6 +285,17 @@ def test_world_show_command() -> None:
     assert "Hidden:" in process.stdout
     report = json.loads(run_world_command("show", "7", "--genre", "mystery", "--json").stdout)
     assert set(report) == {"title", "genre", "sentences", "log"}
+
+
+@pytest.mark.parametrize(
+    ("genre", "folder"), [("any", "text"), ("report", "text-extra"), ("manual", "text-other")]
+)
+def test_world_show_shows_the_stories_of_the_files(
+    genre: Literal["any", "report", "manual"], folder: str, world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_story(3, StorySettings(genre=genre, seed=SETTINGS.seed), as_json=True)
+    documents = (world / folder / "00000.txt").read_text().split("\n\n")
+    assert json.loads(capsys.readouterr().out)["sentences"] == documents[3].split("\n")
 
 
 @pytest.mark.slow

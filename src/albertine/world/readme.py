@@ -46,7 +46,9 @@ _FOLDER_DESCRIPTIONS = {
 
 def readme(settings: WorldSettings, texts: Sequence[TextSummary], tasks: Sequence[TaskSummary]) -> str:
     """Return the README as Markdown."""
-    parts = [_HEAD.format(command=_command(settings), seed=settings.seed), _texts(texts)]
+    parts = [_HEAD.format(command=_command(settings), seed=settings.seed)]
+    if texts:
+        parts.append(_texts(texts))
     if tasks:
         parts += [_tasks(tasks), _SCORES, _BAG_OF_WORDS if settings.baselines else ""]
     parts.append(_layouts(texts, tasks))
@@ -115,7 +117,8 @@ _HEAD = """\
 
 A program generated everything here from seed {seed}: people, places, things and what
 happens to them. Labels and answers come from the state of the world in their story, and those
-of CoLA from the grammar of the sentences, so a perfect model scores 100 on every task.
+of CoLA from the grammar of the sentences, so a perfect model scores 100 on every task except
+SQuAD 2.0, where about one of 600 unanswerable questions has an answer in the text.
 
 The same command writes the same files, byte for byte:
 

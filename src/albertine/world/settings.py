@@ -40,10 +40,10 @@ class WorldSettings(Settings):
             raise SettingError(unused, getattr(self, unused), "needs train above 0", ("train",))
 
     def task_names(self) -> tuple[str, ...]:
-        """Return the names of the tasks to write."""
+        """Return the names of the tasks to write, each once."""
         if self.tasks is None:
             return TASK_NAMES
-        return tuple(name.strip().lower() for name in self.tasks.split(","))
+        return tuple(dict.fromkeys(name.strip().lower() for name in self.tasks.split(",")))
 
 
 @dataclass(frozen=True)
@@ -52,5 +52,9 @@ class StorySettings(Settings):
 
     genre: Literal[
         "any", "household", "journey", "market", "letters", "mystery", "place", "report", "manual"
-    ] = setting("any", "Genre of the story; any: one of the corpus genres.")
+    ] = setting(
+        "any",
+        "Genre of the story; any, report and manual show the stories of the files, another genre one that is "
+        "in no file.",
+    )
     seed: int = setting(0, "Random seed.", minimum=0, maximum=1 << 53)

@@ -10,7 +10,7 @@ from albertine import progress
 from albertine.storage.objects import display_path
 from albertine.world.readme import TaskSummary, TextSummary
 from albertine.world.settings import StorySettings
-from albertine.world.stories import CORPUS_GENRES, Story, make_story
+from albertine.world.stories import CORPUS_GENRES, GENRES_BY_FOLDER, Story, make_story
 
 
 def show_written_world(
@@ -29,10 +29,11 @@ def show_written_world(
 
     console = progress.result_console()
     console.print(f"Written to {display_path(out)}", markup=False)
-    table = Table("text", "documents", "sentences", "words", box=None)
-    for text in texts:
-        table.add_row(f"{text.folder}/", f"{text.stories:,}", f"{text.sentences:,}", f"{text.words:,}")
-    console.print(table)
+    if texts:
+        table = Table("text", "documents", "sentences", "words", box=None)
+        for text in texts:
+            table.add_row(f"{text.folder}/", f"{text.stories:,}", f"{text.sentences:,}", f"{text.words:,}")
+        console.print(table)
     if tasks:
         table = Table("task", "examples", "metric", "guessing", "bag of words", box=None)
         for task in tasks:
@@ -44,9 +45,10 @@ def show_written_world(
 
 
 def show_story(number: int, settings: StorySettings, *, as_json: bool) -> None:
-    """Print a story of the corpus and its event log, as text or as JSON."""
+    """Print a story and its event log, as text or as JSON."""
     genres = CORPUS_GENRES if settings.genre == "any" else (settings.genre,)
-    story = make_story(settings.seed, "text", number, genres)
+    folder = next((name for name, in_folder in GENRES_BY_FOLDER.items() if in_folder == genres), "text")
+    story = make_story(settings.seed, folder, number, genres)
     if as_json:
         print(
             json.dumps(

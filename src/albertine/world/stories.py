@@ -24,8 +24,8 @@ GENRES = {
     "manual": manual.plan,
 }
 CORPUS_GENRES = ("household", "journey", "market", "letters", "mystery", "place")
-REPORT_GENRES = ("report",)
-OTHER_DOMAIN_GENRES = ("manual",)
+# The folders of a written world, which are also the names of the streams of their stories.
+GENRES_BY_FOLDER = {"text": CORPUS_GENRES, "text-extra": ("report",), "text-other": ("manual",)}
 # Raise it if the same seed gives other stories or tasks, so that studies do not mix two worlds.
 WORLD_VERSION = 2
 MIN_SENTENCES, MAX_SENTENCES = 6, 60

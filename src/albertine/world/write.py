@@ -20,13 +20,12 @@ from albertine.executors.process_pool import ProcessPool
 from albertine.storage.upload import check_output_folder, output_folder
 from albertine.world.readme import TaskSummary, TextSummary, readme
 from albertine.world.settings import WorldSettings
-from albertine.world.stories import CORPUS_GENRES, OTHER_DOMAIN_GENRES, REPORT_GENRES, make_story
+from albertine.world.stories import GENRES_BY_FOLDER, make_story
 from albertine.world.tasks import glue, race, squad
 
 WORLD_FILE, WORLD_FORMAT = "world.json", 1
 _STORIES_PER_FILE = 5_000
 _GOLD_FILE_NAMES = {"test_matched": "MNLI-m", "test_mismatched": "MNLI-mm"}
-_GENRES_BY_FOLDER = {"text": CORPUS_GENRES, "text-extra": REPORT_GENRES, "text-other": OTHER_DOMAIN_GENRES}
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class _TextJob:
         with file.open("w", encoding="utf-8", newline="\n") as lines:
             for number in range(self.first, self.first + self.count):
                 sentences = make_story(
-                    self.seed, self.folder, number, _GENRES_BY_FOLDER[self.folder]
+                    self.seed, self.folder, number, GENRES_BY_FOLDER[self.folder]
                 ).sentences
                 text = "\n".join(sentences)
                 lines.write(f"{text}\n\n")
@@ -222,7 +221,7 @@ def write_world(
     check_output_folder(out)
     with output_folder(out) as local, atomic_folder(local) as folder:
         jobs = _jobs(folder, settings)
-        texts = {name: TextSummary(name) for name in _GENRES_BY_FOLDER}
+        texts = {name: TextSummary(name) for name in GENRES_BY_FOLDER}
         tasks: dict[str, TaskSummary] = {}
         # Closed before the folder is removed after an error, so that no job still writes to it.
         with closing(_run_jobs(jobs, settings.workers or os.cpu_count() or 1, executor)) as summaries:
@@ -242,6 +241,8 @@ def write_world(
 def _description(settings: WorldSettings) -> dict[str, Any]:
     """Return the content of `world.json`: everything that determines the other files."""
     values = {key: value for key, value in asdict(settings).items() if key != "workers"}
+    if settings.tasks is not None:  # in one spelling, which the command in the README has too
+        values["tasks"] = ",".join(settings.task_names())
     return {"format": WORLD_FORMAT, "settings": values}
 
 

@@ -92,7 +92,8 @@ printer | printing house
 candlemaker | candle shed
 """)
 
-# relation of the first to the second, female | male | of the second to the first, female | male
+# Stories use the first two columns; the others are the inverse relation, that of the other person.
+# relation of a woman to another person | of a man | inverse relation of a woman | of a man
 KIN = _lines("""
 sister | brother | sister | brother
 cousin | cousin | cousin | cousin

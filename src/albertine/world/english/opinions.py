@@ -7,8 +7,8 @@ the leaves upwards (`is_positive`).
 The forms contain the rules of composition. A form is a phrase with slots in braces, and
 the sign of a slot is the polarity of that part relative to the whole: `{+claim}` agrees
 with it, `{-claim}` is opposite. So `{the} {was} far from {-adjective}` is negation, and
-`although the {aspect} was {-trait}, {+claim}` is concession. A tree is generated from the
-label downwards; its label is then computed upwards again.
+`although the {aspect} was {-trait}, {+claim}` is concession. A tree is generated from its
+label down to the words; the label is then computed from the words, which checks the tree.
 
 Words hardly predict the label for two reasons. In each construction a word slot has
 either sign equally often, because the pattern of signs is drawn before the form. And forms

@@ -41,7 +41,8 @@ def glue_baseline(task: GlueTaskSpec, train: Sequence[GlueExample], dev: Sequenc
 
 def _fit_labels(rows: SparseRows, labels: NDArray[np.int64], num_labels: int) -> Floats:
     """Return the weights of a logistic regression: `[labels, width]`."""
-    # Of two labels only one has weights, so half the penalty lets them be as large as the difference of two.
+    # Of two labels only the second has weights. Half the penalty on them is the same as the full penalty on
+    # two vectors of weights with that difference.
     return fit_logistic_regression(rows, labels, num_labels, _PENALTY / 2 if num_labels == 2 else _PENALTY)
 
 

@@ -124,7 +124,7 @@ _ClaimIterator = Iterator[facts.Claim | EventOrder]
 
 
 def _location_claims(excerpt: _ExcerptFacts, truth: bool | None) -> _ClaimIterator:
-    """Yield claims that a person is at a place; undecided ones only about persons alone."""
+    """Yield claims that a person is at a place; undecided ones only if no event suggests where they are."""
     for who in excerpt.people:
         if truth is None and (who in excerpt.knowledge.placed_by_others or who in excerpt.knowledge.place):
             continue

@@ -46,8 +46,8 @@ _SAME_QUESTION_GROUPS: tuple[frozenset[type], ...] = (
     frozenset((e.Lives, e.HasStall)),
 )
 # From an event of one type in a group, a reader can infer the answer to a question about another: a thing
-# that was taken from a shelf was on it. Used only for the label "no answer", where a wrong label is easier
-# to make, so there are more groups.
+# that was taken from a shelf was on it. Used only for unanswerable questions, where every event from which
+# the answer can be inferred makes the label wrong.
 _INFERENCE_GROUPS = (
     *_SAME_QUESTION_GROUPS,
     frozenset((e.ThingAt, e.Take, e.Find, e.Put, e.Lose)),
@@ -114,9 +114,9 @@ def _mentioned_fields(event_type: Any, wordings: Sequence[str], answer_field: st
         for name in event_type._fields
         if name != answer_field and any(re.search(rf"\{{(a )?{name}\b", wording) for wording in wordings)
     )
-    # "What did {who} damage {thing.place}?" mentions a place. Break has no field for the place, so the thing
-    # is compared instead, which is equivalent if no two fixtures of one place are broken. If two are, a
-    # query can wrongly count as unanswerable (docs/decisions/little-world-log.md).
+    # "What did {who} damage {thing.place}?" mentions a place, which is not a field of Break. The thing is
+    # compared instead, with the same result as long as no two fixtures of one place are broken. If two are,
+    # a query can wrongly count as unanswerable (docs/decisions/little-world-log.md).
     asks_by_place = answer_field == "thing" and any("{thing.place}" in wording for wording in wordings)
     return (*mentioned, "thing") if asks_by_place else mentioned
 

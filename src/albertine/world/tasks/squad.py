@@ -86,10 +86,10 @@ def _answers(query: EventQuery, story: Story) -> tuple[AnswerSpan, ...]:
 
 
 def _spans(value: Any, story: Story, event_index: int, answer_field: str) -> tuple[AnswerSpan, ...]:
-    """Return the span of a value and the first occurrence of each of its other names; empty if none is found.
+    """Return the spans of a value in the text of a story; empty if none is found.
 
-    The span is in the sentence of the event or, for a person or thing, in the last sentence before it that
-    names the value.
+    The first span is in the sentence of the event. For a person or thing that this sentence does not name, it
+    is in the last sentence before it that does. The others are the first occurrences of its other names.
     """
     sentence_index = story.rendered.sentence_of_event[event_index]
     if sentence_index < 0:
