@@ -126,6 +126,7 @@ def test_report_of_a_finetuning_run(pretraining_run: Path, tmp_path: Path) -> No
     [
         ("nsp", {}, ("masked tokens, next sentence", "Whether two segments"), ("for segment order",)),
         ("none", {}, ("masked tokens",), ("segment order", "chance")),
+        ("none", {"segments": 1}, ("Predictions for masked words", "L2 distance"), ("segment order",)),
         ("sop", {"share": "attention"}, ("layer 2: attention 1, feed-forward 2", "Between"), ("(ALBERT)",)),
         ("sop", {"share": "none"}, ("layer 3: own weights", "(BERT)"), (">ALBERT<",)),
         ("sop", {"groups": 3}, ("layer 3: own weights",), (">ALBERT<",)),

@@ -16,6 +16,7 @@ from albertine.info.transitions import LayerTransition, layer_transitions
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.report.examples import FillMaskExample, SegmentOrderExample
+from albertine.settings import ModelSettings
 from albertine.text.token_text import WholeWordTokens, token_text
 
 _MAX_FILL_MASK_LENGTH = 44  # tokens: short enough to read at a glance
@@ -146,18 +147,24 @@ def held_out_mean_steps(model: Model, corpus: Corpus, seed: int) -> float | None
 
 def _transition_strips(model: Model, corpus: Corpus, seed: int) -> Iterator[Strip]:
     """Yield held-out samples without masks, one per strip."""
-    samples = _samples(corpus, _TRANSITION_SAMPLES, seed, min(128, model.settings.max_length))
-    for sample in samples:
+    max_length, pair = min(128, model.settings.max_length), _pair_of_samples(model.settings)
+    for sample in _samples(corpus, _TRANSITION_SAMPLES, seed, max_length, pair):
         yield Strip.from_sequences([sample.original_tokens().tolist()], [sample.segments.tolist()])
 
 
 def can_draw_held_out_samples(corpus: Corpus, pipeline: FillMaskPipeline) -> bool:
     """Return whether held-out samples can be drawn from a corpus."""
+    model = pipeline.engine.model_settings
     try:
-        max_length = min(_MAX_FILL_MASK_LENGTH, pipeline.engine.model_settings.max_length)
-        return next(_samples(corpus, 1, 0, max_length), None) is not None
+        max_length = min(_MAX_FILL_MASK_LENGTH, model.max_length)
+        return next(_samples(corpus, 1, 0, max_length, _pair_of_samples(model)), None) is not None
     except InputError:
         return False
+
+
+def _pair_of_samples(model: ModelSettings) -> Literal["sop", "none"]:
+    """Return whether samples are pairs: a model with one segment cannot take any."""
+    return "sop" if model.segments > 1 else "none"
 
 
 def _samples(
