@@ -71,6 +71,11 @@ def test_other_texts_are_no_tokens(text: str) -> None:
         ("8 H100", 8, "H100"),
         ("rtx-4090", 1, "RTX 4090"),
         ("2 * tpu v3 CORE", 2, "TPU v3 core"),
+        ("RTX3090x8", 8, "RTX 3090"),
+        ("RTX 4090 x 1,024", 1024, "RTX 4090"),
+        ("L40Sx8", 8, "L40S"),
+        ("RTX3090", 1, "RTX 3090"),
+        ("1,024xH100", 1024, "H100"),
     ],
 )
 def test_hardware_is_found(text: str, count: int, name: str) -> None:
@@ -288,7 +293,7 @@ def test_the_settings_of_a_run_are_planned_without_its_corpus() -> None:
             "albert-base",
             "64 x A100",
             {"finetune": "rte"},
-            "64 devices for the 32 sequences of a step; use fewer",
+            "64 devices for the 32 examples of a step; use fewer",
         ),
         ("albert-base", "L4", {"train": {"micro_batch_tokens": 10**6}}, "does not fit into the memory"),
         ("albert-base", "H100", {"objective": {"max_length": 1024}}, "takes at most 512"),
@@ -335,6 +340,13 @@ def test_short_and_few_examples_take_less_time() -> None:
     few = plan("albert-base", "A100", finetune="mnli", example_tokens=64, examples=1000)
     assert short.workload.tokens == full.workload.tokens / 8
     assert few.seconds < short.seconds < full.seconds / 6
+
+
+def test_every_device_needs_an_example_of_each_step() -> None:
+    assert plan("albert-base", "H100", finetune="cola", example_tokens=11).workload.batch_size == 16
+    assert plan("albert-base", "8xH100", finetune="classify", example_tokens=40).micro_batches == 1
+    with pytest.raises(InputError, match="17 devices for the 16 examples of a step"):
+        plan("albert-base", "17xH100", finetune="cola", example_tokens=500)
 
 
 def test_fine_tuning_with_exits_runs_the_head_after_each_layer() -> None:

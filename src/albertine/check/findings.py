@@ -64,8 +64,8 @@ class DataItem:
         labels: the label as text, or for multi-label rows any number of them; None if there is no label
             column or its cell is empty.
         split: "train" or "dev".
-        sentences: sentences of a document; empty for a row with a label or a second text, and if there is a
-            table for dev.
+        sentences: sentences of a document; empty for a row of a table with a label column, with a second
+            text, or that is compared with a dev table.
         has_label: whether there is a label column.
         is_multi_label: whether the label is a list, or several columns of 0 and 1.
         has_decimal_commas: whether numbers of its table may have a decimal comma.

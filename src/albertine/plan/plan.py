@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from albertine.device import choose_device, choose_precision, total_memory
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.model.cost import Precision, TrainingMemory
 from albertine.plan.estimate import StepTime, estimate_step, sent_bytes
@@ -239,12 +240,12 @@ def _micro_batches(workload: Workload, hardware: Hardware, fitting: int, default
     """
     unit = workload.unit_tokens
     device_tokens = math.ceil(workload.step_tokens / hardware.count)
-    if device_tokens < unit and not workload.is_pretraining:
+    if workload.batch_size is not None and hardware.count > workload.batch_size:
         raise InputError(
-            f"{hardware.name}: {hardware.count:,} devices for the {workload.step_tokens // unit:,} sequences "
-            "of a step; use fewer devices"
+            f"{hardware.name}: {counted(hardware.count, 'device')} for the "
+            f"{counted(workload.batch_size, 'example')} of a step; use fewer devices"
         )
-    if device_tokens < unit:
+    if device_tokens < unit and workload.is_pretraining:
         raise InputError(
             f"--train.batch-tokens {workload.step_tokens}: must hold a sample of {unit} tokens for each of "
             f"{hardware.count:,} devices; raise it to at least {unit * hardware.count}, or use fewer devices"

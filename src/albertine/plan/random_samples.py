@@ -1,7 +1,7 @@
 """Samples of pre-training from random tokens, and how long this machine takes to draw them.
 
-A model that is so small that a step takes some ten milliseconds waits for a tenth of the time for its
-samples, and their lengths, which differ, take more calls than equal ones would.
+A small model, whose steps take some ten milliseconds, spends a tenth of the time waiting for its samples.
+Samples of different lengths also take more calls than samples of the same length.
 """
 
 import time

@@ -21,7 +21,7 @@ class PlanSettings(PretrainSettings):
 
     hardware: str = setting(
         THIS_MACHINE,
-        'Devices, as in "8 x H100"; this measures this machine for about ten seconds.',
+        'Devices, as in "8 x H100"; "this" is this machine, which is measured for about ten seconds.',
     )
     tokens: str | None = setting(
         None,
@@ -83,12 +83,15 @@ def parse_tokens(text: str) -> int:
 
 def parse_hardware(text: str) -> tuple[int, str]:
     """Return number and name of the devices in a text such as "8 x H100", or raise `SettingError`."""
-    if reversed_parts := re.fullmatch(r"(\S.*?)\s+[x*]\s+([0-9]{1,9})", text.strip(), re.IGNORECASE):
+    # The x of RTX separates nothing: before the x of a number is a space, or a digit of the name.
+    reversed_form = r"([a-z].*?(?:[0-9][^0-9]*?|\s))\s*[x*]\s*([0-9,]+)"
+    if reversed_parts := re.fullmatch(reversed_form, text.strip(), re.IGNORECASE):
         text = f"{reversed_parts[2]} x {reversed_parts[1]}"
-    match = re.fullmatch(r"(?:([0-9]{1,9})(?:\s*[x*]\s*|\s+))?(\S.*)", text.strip(), re.IGNORECASE)
+    number = r"[0-9]{1,3}(?:,[0-9]{3}){1,2}|[0-9]{1,9}"
+    match = re.fullmatch(rf"(?:({number})(?:\s*[x*]\s*|\s+))?(\S.*)", text.strip(), re.IGNORECASE)
     if match is None:
         raise SettingError("hardware", text, 'must be a number and a device, as in "8 x H100", or this')
-    count = int(match[1] or 1)
+    count = int((match[1] or "1").replace(",", ""))
     if not 1 <= count <= MAX_DEVICES:
         raise SettingError("hardware", text, f"must have from 1 to {MAX_DEVICES:,} devices")
     return count, match[2].strip()

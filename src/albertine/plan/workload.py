@@ -62,6 +62,7 @@ class Workload:
         unit_tokens: tokens of the longest example, which is not divided over micro-batches.
         evaluated_tokens: tokens in all evaluations together.
         examples: number of training examples; None for pre-training.
+        batch_size: number of examples per step, over all devices; None for pre-training.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Workload:
     unit_tokens: int
     evaluated_tokens: int
     examples: int | None = None
+    batch_size: int | None = None
 
     @property
     def is_pretraining(self) -> bool:
@@ -218,7 +220,7 @@ def _finetuning_workload(settings: PlanSettings, task_name: str) -> Workload:
         task, defaults = find_task(task_name), task_defaults(task_name)
     except InputError as error:
         raise InputError(str(error).replace("--task", "--finetune", 1)) from None
-    # A head with a number per prediction has one label; so has one whose labels come from the data.
+    # A head of numbers has one label; one is also assumed for tasks whose labels come from the data.
     head = HeadSettings(kind=task.task_type.head_kind, labels=max(1, len(task.labels)))
     model = replace(settings.model, dropout=defaults.dropout, attention_dropout=defaults.dropout)
     is_given = "objective.max_length" in settings.explicit_keys
@@ -250,6 +252,7 @@ def _finetuning_workload(settings: PlanSettings, task_name: str) -> Workload:
         unit_tokens=sequences * longest,
         evaluated_tokens=0,
         examples=examples,
+        batch_size=batch_size,
     )
 
 
