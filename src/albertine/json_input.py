@@ -12,7 +12,10 @@ MAX_JSON_BYTES = 128 << 20
 _MAX_VALUES = 8_000_000  # each takes up to 100 bytes of memory
 
 NOT_UTF_8 = "not UTF-8"  # how the readers of rows and lines describe what they cannot decode
-RECODE = "find the encoding of the original and convert it, as in: iconv -f WINDOWS-1252 -t UTF-8"
+RECODE = (
+    "find the encoding of the original, such as WINDOWS-1252, KOI8-R or SHIFT_JIS, and convert it, as in: "
+    "iconv -f ENCODING -t UTF-8"
+)
 
 
 class JsonError(ValueError):

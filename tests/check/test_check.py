@@ -12,10 +12,11 @@ import pytest
 from pyarrow import parquet
 from tests.task_fixtures import write_csv, write_jsonl
 
-from albertine.check import duplicates
+from albertine.check import duplicates, labels
 from albertine.check.check import check_data
 from albertine.check.encoding import find_mojibake
 from albertine.check.settings import CheckSettings
+from albertine.check.show import finding_line
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.corpus.build import build_corpus
@@ -125,11 +126,21 @@ def test_damaged_files_are_found(tmp_path: Path) -> None:
     }
     (tmp_path / "a.txt").write_text(2 * text, encoding="utf-16")
     assert kinds(str(tmp_path / "a.txt")) == {"utf-16": ("error", 1)}
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf")
+    assert kinds(str(tmp_path / "a.txt")) == {"no-text": ("error", 0), "byte-order-mark": ("note", 1)}
     (tmp_path / "a.txt").write_bytes(b"")
     assert kinds(str(tmp_path / "a.txt")) == {"unreadable": ("error", 1)}
     (tmp_path / "UTF-16").mkdir()
     (tmp_path / "UTF-16" / "a.txt").write_bytes(b"")
     assert kinds(str(tmp_path / "UTF-16"))["unreadable"] == ("error", 1)
+
+
+def test_files_that_are_not_utf_8_are_counted(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_bytes("Привет!\nКак дела?\n".encode("koi8-r"))
+    (finding,) = (each for each in check_data([str(tmp_path)]).findings if each.kind == "not-utf-8")
+    assert finding_line(finding).startswith("error: 4 lines that are not UTF-8, in 2 files; ")
+    assert "such as WINDOWS-1252, KOI8-R or SHIFT_JIS" in finding.advice
 
 
 def test_damaged_rows_are_counted(tmp_path: Path) -> None:
@@ -251,6 +262,71 @@ def test_decimal_commas(separator: str, tmp_path: Path) -> None:
     several = "text;label\n" + "".join(f"text {number};1.2,{number % 2}\n" for number in range(40))
     file.write_text(several, encoding="utf-8")
     assert kinds(str(file), label="label", label_separator=",") == {}
+
+
+def lines_of(file: Path, labels: list[str], separator: str = ",") -> dict[str, str]:
+    """Write a table of different texts with labels; return the line of each finding."""
+    rows = [f'"text {number}"{separator}"{label}"\n' for number, label in enumerate(labels)]
+    file.write_text(f"text{separator}label\n" + "".join(rows), encoding="utf-8")
+    return {finding.kind: finding_line(finding) for finding in check_data([str(file)]).findings}
+
+
+def test_a_few_numbers_with_decimal_commas_are_not_several_labels(tmp_path: Path) -> None:
+    numbers = ["3,5", "4", "4,5", "5", "5,5"] * 12
+    found = lines_of(tmp_path / "a.csv", numbers)
+    assert found["not-numbers"].startswith("error: 3 labels that cannot be read as a number, ")
+    assert "write a decimal point" in found["not-numbers"]
+    assert "joined-labels" not in found
+    assert lines_of(tmp_path / "a.csv", numbers, ";").keys() == {"language", "labels"}
+    found = lines_of(tmp_path / "a.csv", ["a", "b,c", "b", "a,b"] * 15)
+    assert found["joined-labels"].startswith("note: 2 labels made up of others; ")
+    assert lines_of(tmp_path / "a.csv", ["a", "a,b"] * 15)["joined-labels"].startswith(
+        "note: 1 label made up"
+    )
+
+
+def test_amounts_of_money_are_texts(tmp_path: Path) -> None:
+    amounts = [f"{number % 40 / 2} €".replace(".", ",") for number in range(100)]
+    found = lines_of(tmp_path / "a.csv", amounts)
+    assert "numbers are read without currency signs" in found["rare-labels"]
+    found = lines_of(tmp_path / "a.csv", [f"room {number % 40}" for number in range(100)])
+    assert "currency" not in found["rare-labels"]
+
+
+def test_after_many_numbers_the_rest_is_still_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labels, "_MAX_LABELS", 60)
+    found = lines_of(tmp_path / "a.csv", [*(f"{number}.5" for number in range(90)), "none"])
+    assert found["labels"].startswith("note: 60 or more distinct numbers as labels")
+    assert found["not-numbers"].startswith("error: 1 label that cannot be read as a number, ")
+    assert f"{tmp_path / 'a.csv'}, line 92" in found["not-numbers"]
+
+
+def test_repeated_measurements_are_no_conflicts(tmp_path: Path) -> None:
+    texts = [f"text {number // 2}" for number in range(80)]
+    for comma in (False, True):
+        numbers = [f"{number * 3 % 20 / 5}" for number in range(80)]
+        rows = [
+            f"{text};{number.replace('.', ',') if comma else number}\n"
+            for text, number in zip(texts, numbers, strict=True)
+        ]
+        assert any(number.endswith(".0") for number in numbers)
+        (tmp_path / "a.csv").write_text("text;label\n" + "".join(rows))
+        assert "conflicting-labels" not in kinds(str(tmp_path / "a.csv"))
+
+
+def test_a_row_without_a_list_has_no_labels(tmp_path: Path) -> None:
+    rows = [{"text": f"text {n}", "topics": [None, ["a"], ["a", "b"]][n % 3]} for n in range(60)]
+    report = check_data([write(tmp_path / "a.jsonl", rows)], CheckSettings(label="topics"))
+    assert {finding.kind: finding.message for finding in report.findings if finding.kind != "language"} == {
+        "labels": "labels in train: a 67%, b 33%"
+    }
+
+
+def test_messages_about_one_thing_are_in_the_singular(tmp_path: Path) -> None:
+    found = lines_of(tmp_path / "a.csv", ["good"] * 20)
+    assert found["one-label"].startswith("error: 1 label in all rows; a classifier needs two; ")
 
 
 def test_small_tables_and_too_many_labels(tmp_path: Path) -> None:

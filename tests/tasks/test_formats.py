@@ -838,7 +838,7 @@ def test_a_table_in_latin_1_gets_the_command_that_converts_it(tmp_path: Path, li
     file = tmp_path / "a.csv"
     header, row = ("täxt,label\n", "x,1\n") if line == 1 else ("text,label\n", "ä,1\n")
     file.write_bytes((header + row).encode("latin-1"))
-    message = rf"a.csv, line {line}: not UTF-8.*; find .* as in: iconv -f WINDOWS-1252 -t UTF-8"
+    message = rf"a.csv, line {line}: not UTF-8.*; find .* as in: iconv -f ENCODING -t UTF-8"
     with pytest.raises(InputError, match=message):
         list(tables.read_rows(str(file), ReadErrors(skip=False)))
 

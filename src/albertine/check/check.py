@@ -126,7 +126,7 @@ def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[F
             for check in [*both_checks, *(train_checks if item.split == "train" else [])]:
                 check.observe(item)
     findings = [*_unreadable(errors), *encoding.findings()]
-    if findings and not num_texts:  # these are the reason
+    if not num_texts and any(finding.severity == "error" for finding in findings):  # these are the reason
         return findings, num_texts
     for check in [*train_checks, *both_checks]:
         findings += check.findings()

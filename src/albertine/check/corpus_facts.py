@@ -32,7 +32,7 @@ def corpus_findings(name: str, manifest: Manifest) -> Iterator[Finding]:
             "train a tokenizer on this text, or with --byte-fallback",
         )  # fmt: skip
     if manifest.duplicates:
-        yield Finding("note", "duplicates", "repeated documents, which were dropped", manifest.duplicates)
+        yield Finding("note", "duplicates", "repeated documents, left out", manifest.duplicates)
     if tokens < _MIN_OCCURRENCES * manifest.vocab_size:
         yield Finding(
             "warning", "too-little-text", f"tokens, few for a vocabulary of {manifest.vocab_size:,}", tokens,

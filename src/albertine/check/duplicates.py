@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from albertine.check.findings import DataItem, Finding, Severity
 from albertine.display import display_text, percent
+from albertine.tasks.formats.decimals import has_decimal_comma
 from albertine.tasks.formats.headers import is_number
 
 MAX_HASHES = 1 << 19
@@ -21,7 +22,7 @@ class _Seen:
     location: str
     labels: frozenset[str] | None
     num_rows: int = 1  # of train
-    has_conflict: bool = False
+    conflicts: frozenset[str] = frozenset()  # "numbers" if a row has another number, "labels" for others
 
 
 class DuplicateCheck:
@@ -35,11 +36,14 @@ class DuplicateCheck:
         self._normalize = normalize
         self._seen: dict[int, _Seen] = {}
         self._step = 1  # hashes that are multiples of it are kept
-        self._repeated = self._shared = self._conflicting = self._rows = self._dev_rows = 0
-        self._repeated_example = self._shared_example = self._conflict_example = ("", "")
+        self._repeated = self._shared = self._rows = self._dev_rows = 0
+        self._repeated_example = self._shared_example = ("", "")
+        self._conflict_examples: dict[str, tuple[str, str]] = {}
+        self._has_fractions = False
 
     def observe(self, item: DataItem) -> None:
         """Look at an item; items of train come before those of dev."""
+        self._has_fractions = self._has_fractions or any(map(_is_fraction, item.labels or ()))
         if not any(text.strip() for text in item.texts):
             return
         key = self._key(item)
@@ -62,13 +66,11 @@ class DuplicateCheck:
             self._repeated += 1
             seen.num_rows += 1
         labels = _label_set(item)
-        if labels is not None and seen.labels is not None and _conflict(labels, seen.labels):
-            if not seen.has_conflict:
-                if not self._conflicting:
-                    both = f"{_labels_text(seen.labels)} and {_labels_text(labels)}"
-                    self._conflict_example = (f"{example[0]}: {both}", example[1])
-                self._conflicting += 1
-            seen.has_conflict = True
+        if labels is not None and seen.labels is not None and labels != seen.labels:
+            kind = "numbers" if None not in map(_number, labels | seen.labels) else "labels"
+            both = f"{_labels_text(seen.labels)} and {_labels_text(labels)}"
+            self._conflict_examples.setdefault(kind, (f"{example[0]}: {both}", example[1]))
+            seen.conflicts |= {kind}
 
     def _key(self, item: DataItem) -> int:
         normalize = str if item.sentences else self._normalize  # `corpus build` compares documents unchanged
@@ -83,16 +85,18 @@ class DuplicateCheck:
             self._seen = {key: seen for key, seen in self._seen.items() if key % self._step == 0}
             self._rows = sum(seen.num_rows for seen in self._seen.values())
             self._repeated = self._rows - len(self._seen)
-            self._conflicting = sum(seen.has_conflict for seen in self._seen.values())
 
     def findings(self) -> Iterable[Finding]:
         """Yield what was found."""
         sampled = f" (in a sample of one text in {self._step})" if self._step > 1 else ""
-        if self._conflicting:
-            severity: Severity = "error" if self._conflicting >= _MANY * self._rows else "warning"
+        # In a column with fractions, numbers are measurements, which may differ.
+        kinds = {"labels"} if self._has_fractions else {"labels", "numbers"}
+        if conflicting := sum(not seen.conflicts.isdisjoint(kinds) for seen in self._seen.values()):
+            severity: Severity = "error" if conflicting >= _MANY * self._rows else "warning"
+            example = next(one for kind, one in self._conflict_examples.items() if kind in kinds)
             yield Finding(
-                severity, "conflicting-labels", f"texts with different labels{sampled}", self._conflicting,
-                *self._conflict_example, "keep one label, or remove these rows",
+                severity, "conflicting-labels", f"texts with different labels{sampled}", conflicting,
+                *example, "keep one label, or remove these rows",
             )  # fmt: skip
         if self._shared:
             severity = "error" if self._shared >= _MANY * self._dev_rows else "warning"
@@ -114,11 +118,15 @@ def _label_set(item: DataItem) -> frozenset[str] | None:
     return None if item.labels is None else frozenset(item.labels)
 
 
-def _conflict(labels: frozenset[str], others: frozenset[str]) -> bool:
-    """Return whether labels differ; fractions are measurements, which may differ."""
-    both = labels | others
-    are_measured = all(map(is_number, both)) and not all(float(label).is_integer() for label in both)
-    return labels != others and not are_measured
+def _number(label: str) -> float | None:
+    """Return the number that a label is, maybe with a decimal comma; None if it is none."""
+    text = label.replace(",", ".") if has_decimal_comma(label) else label
+    return float(text) if is_number(text) else None
+
+
+def _is_fraction(label: str) -> bool:
+    number = _number(label)
+    return number is not None and not number.is_integer()
 
 
 def _labels_text(labels: frozenset[str]) -> str:

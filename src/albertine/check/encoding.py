@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from albertine.check.findings import DataItem, Finding, Severity, Tally
+from albertine.display import counted
 from albertine.json_input import RECODE
 
 # The characters that Windows-1252 and Latin-1 show for the continuation bytes of UTF-8, 0x80 to 0xBF.
@@ -85,6 +86,7 @@ class EncodingCheck:
 
     def __init__(self) -> None:
         self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self._is_file_counted, self._num_not_utf_8 = False, 0  # files with lines that are not UTF-8
 
     def observe(self, item: DataItem) -> None:
         """Look at the texts of an item."""
@@ -93,6 +95,7 @@ class EncodingCheck:
 
     def observe_file(self, beginning: bytes, location: str) -> bool:
         """Look at the first bytes of a file; return whether it is UTF-16, which has no lines to look at."""
+        self._is_file_counted = False
         is_utf_16 = beginning[:2] in (b"\xff\xfe", b"\xfe\xff")
         if is_utf_16:
             self._tallies["utf-16"].add(location, "a byte order mark of UTF-16")
@@ -106,6 +109,8 @@ class EncodingCheck:
             text = line.decode()
         except UnicodeDecodeError as error:
             example = line[max(0, error.start - 20) : error.end + 20]
+            self._num_not_utf_8 += not self._is_file_counted
+            self._is_file_counted = True
             self._tallies["not-utf-8"].add(location, example.decode("cp1252", "replace").strip())
         else:
             self._observe_text(text.rstrip("\r\n"), location)
@@ -125,4 +130,6 @@ class EncodingCheck:
         """Yield a finding for each kind of damage."""
         for severity, kind, message, advice in _FINDINGS:
             if tally := self._tallies.get(kind):
+                if kind == "not-utf-8":
+                    message += f", in {counted(self._num_not_utf_8, 'file')}"
                 yield Finding(severity, kind, message, tally.count, tally.example, tally.location, advice)

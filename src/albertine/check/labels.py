@@ -1,5 +1,7 @@
 """Labels: missing, rare or unbalanced ones, and labels of dev that train lacks."""
 
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable
 
@@ -11,16 +13,16 @@ from albertine.tasks.formats.decimals import has_decimal_comma
 from albertine.tasks.formats.headers import is_number
 from albertine.tasks.label_spelling import labels_alike, missing_marks
 
-_MAX_LABELS = 10_000  # distinct ones that are counted
+_MAX_LABELS = 10_000  # distinct ones that are counted, and as many more that are not numbers
 _MAX_CLASSES = 50  # more numbers than that are values, not classes
 _MIN_EXAMPLES = 10  # a label with fewer is rare
 _MAX_COMMON_SHARE = 0.9
 _MIN_NUMBER_SHARE = 0.9  # of the labels in a column of numbers
 _LISTED = 5
-_COLUMN_ADVICE = (
-    "name another column with --label; numbers are read without currency signs and separators of thousands"
-)
+_NUMBER_ADVICE = "numbers are read without currency signs and separators of thousands"
+_COLUMN_ADVICE = f"name another column with --label; {_NUMBER_ADVICE}"
 _COMMA_ADVICE = 'write a decimal point; for several labels in a cell, give --label-separator ","'
+_AMOUNT = re.compile(r"[+-]?\d[\d.,' ]*")
 
 
 class LabelCheck:
@@ -28,10 +30,11 @@ class LabelCheck:
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
-        self._rows = Counter[str]()
+        self._rows, self._missing = Counter[str](), Counter[str]()
+        self._num_labels = self._num_numbers = 0  # in train
         self._is_multi_label = False
         self._first_locations: dict[tuple[str, str], str] = {}  # by split and label
-        self._missing, self._missing_location = 0, ""
+        self._missing_location = ""
         self._is_full = self._has_decimal_commas = self._has_train = False
 
     def observe(self, item: DataItem) -> None:
@@ -41,29 +44,39 @@ class LabelCheck:
             return
         if item.labels is None:
             self._missing_location = self._missing_location or item.location
-            self._missing += 1
+            self._missing[item.split] += 1
             return
         self._rows[item.split] += 1
         self._is_multi_label |= item.is_multi_label
         self._has_decimal_commas |= item.has_decimal_commas
-        counts = self._counts[item.split]
         for label in item.labels:
-            if label not in counts and len(counts) >= _MAX_LABELS:
-                self._is_full = True
-                continue
-            counts[label] += 1
-            if len(self._first_locations) < 2 * _MAX_LABELS:
-                self._first_locations.setdefault((item.split, label), item.location)
+            self._count(label, item)
+
+    def _count(self, label: str, item: DataItem) -> None:
+        counts, has_point = self._counts[item.split], is_number(label)
+        if item.split == "train":
+            self._num_labels += 1
+            self._num_numbers += has_point or has_decimal_comma(label)
+        if label not in counts and len(counts) >= _MAX_LABELS:
+            self._is_full = True
+            if has_point or len(counts) >= 2 * _MAX_LABELS:
+                return
+        counts[label] += 1
+        if len(self._first_locations) < 4 * _MAX_LABELS:
+            self._first_locations.setdefault((item.split, label), item.location)
 
     def findings(self) -> Iterable[Finding]:
         """Yield what was found."""
         train, dev = self._counts["train"], self._counts["dev"]
-        if self._missing:
+        missing = self._missing.total()
+        if self._is_multi_label:  # a row without a list has no labels, as one with an empty list
+            self._rows, missing = self._rows + self._missing, 0
+        if missing:
             yield Finding(
-                "error", "missing-label", "rows without a label", self._missing, "", self._missing_location,
+                "error", "missing-label", "rows without a label", missing, "", self._missing_location,
                 "label or remove them; --on-error skip of finetune leaves them out",
             )  # fmt: skip
-        if self._has_train and not train and dev and not self._missing:
+        if self._has_train and not train and dev and not missing:
             label = next(iter(dev))
             yield Finding(
                 "error", "labels-only-in-dev", "labels of dev, and train has no such column", len(dev),
@@ -73,7 +86,8 @@ class LabelCheck:
             return
         num_labels, num_rows = len(train.keys() | dev.keys()), sum(self._rows.values())
         is_refused = not self._is_multi_label and has_too_many_labels(num_labels, num_rows)
-        if (len(train) > _MAX_CLASSES or is_refused) and _are_quantities(train):
+        is_quantity = (len(train) > _MAX_CLASSES or is_refused) and self._are_quantities()
+        if is_quantity or self._are_unreadable_numbers():
             yield from self._number_findings()
             return
         if self._is_full:
@@ -103,15 +117,18 @@ class LabelCheck:
         return self._first_locations.get((split, label), "")
 
     def _number_findings(self) -> Iterable[Finding]:
-        count = len(self._counts["train"])
-        yield Finding("note", "labels", "distinct numbers as labels: a task of type regress", count)
+        count, more = len(self._counts["train"]), ""
+        if count >= _MAX_LABELS:
+            count, more = _MAX_LABELS, "or more "
+        message = f"{more}distinct numbers as labels: a task of type regress"
+        yield Finding("note", "labels", message, count)
         for split, counts in self._counts.items():
             unreadable = [label for label in counts if not self._is_readable_number(label)]
             if not unreadable:
                 continue
             commas = any(map(has_decimal_comma, unreadable))
             yield Finding(
-                "error", "not-numbers", "labels that are not numbers, in a column of numbers",
+                "error", "not-numbers", "labels that cannot be read as a number, in a column of numbers",
                 len(unreadable),
                 ", ".join(map(display_text, unreadable[:_LISTED])),
                 self._first_location(split, unreadable[0]),
@@ -121,15 +138,29 @@ class LabelCheck:
     def _is_readable_number(self, label: str) -> bool:
         return is_number(label) or (self._has_decimal_commas and has_decimal_comma(label))
 
+    def _are_quantities(self) -> bool:
+        """Return whether labels are numbers, or fractions with a few exceptions; whole ones may be codes."""
+        numbers = (label for label in self._counts["train"] if is_number(label) or has_decimal_comma(label))
+        is_fractional = any(not label.strip("+-").isdecimal() for label in numbers)
+        share = _MIN_NUMBER_SHARE if is_fractional else 1.0
+        return self._num_numbers >= share * self._num_labels
+
+    def _are_unreadable_numbers(self) -> bool:
+        """Return whether all labels are numbers, and some have a decimal comma that is not read."""
+        if self._is_multi_label or self._num_numbers < self._num_labels:
+            return False
+        return not all(map(self._is_readable_number, self._counts["train"]))
+
     def _joined_findings(self, train: Counter[str]) -> Iterable[Finding]:
         """Yield a note if cells with one label each seem to hold several."""
-        joined = None if self._is_multi_label else joined_label(train)
-        if joined is not None:
+        if self._is_multi_label or self._num_numbers == self._num_labels:  # 3,5 may be a number
+            return
+        if joined := joined_label(train):
             label, separator = joined
             firsts = (other.partition(separator)[0].strip() for other in train if separator in other)
             count = sum(first in train for first in firsts)
             yield Finding(
-                "note", "joined-labels", "labels that consist of others", count, display_text(label),
+                "note", "joined-labels", "labels made up of others", count, display_text(label),
                 self._first_location("train", label),
                 f"for several labels in a cell (--task multi-label), give --label-separator \"{separator}\"",
             )  # fmt: skip
@@ -146,10 +177,11 @@ class LabelCheck:
         rare = sorted((count, label) for label, count in train.items() if count < _MIN_EXAMPLES)
         if rare:
             listed = ", ".join(f"{display_text(label)} ({count})" for count, label in rare[:_LISTED])
+            advice = "add examples, join classes, or fix the spelling"
             yield Finding(
                 "warning", "rare-labels", f"labels with fewer than {_MIN_EXAMPLES} examples", len(rare),
                 listed, self._first_location("train", rare[0][1]),
-                "add examples, join classes, or fix the spelling",
+                f"{advice}; {_NUMBER_ADVICE}" if _are_amounts(train) else advice,
             )  # fmt: skip
 
     def _balance_findings(self, train: Counter[str]) -> Iterable[Finding]:
@@ -157,7 +189,7 @@ class LabelCheck:
         label, count = train.most_common(1)[0]
         if len(train) == 1:
             yield Finding(
-                "error", "one-label", "label in all rows; a classifier needs two", 1, display_text(label),
+                "error", "one-label", "labels in all rows; a classifier needs two", 1, display_text(label),
                 self._first_location("train", label),
                 "add examples of another class, or name another --label",
             )  # fmt: skip
@@ -179,14 +211,13 @@ def _spelling_findings(labels: Collection[str]) -> Iterable[Finding]:
         )  # fmt: skip
     if marks := missing_marks(labels):
         yield Finding(
-            "warning", "missing-mark", "labels that may mark a missing one, and count as classes", len(marks),
+            "warning", "missing-mark", "labels that may mark a missing one, read as classes", len(marks),
             ", ".join(map(display_text, marks)), advice="remove these rows if they have no label",
         )  # fmt: skip
 
 
-def _are_quantities(counts: Counter[str]) -> bool:
-    """Return whether labels are numbers, or fractions with a few exceptions; whole ones may be codes."""
-    numbers = [label for label in counts if is_number(label) or has_decimal_comma(label)]
-    is_fractional = any(not label.strip("+-").isdecimal() for label in numbers)
-    num_rows = sum(counts[label] for label in numbers)
-    return len(numbers) == len(counts) or (is_fractional and num_rows >= _MIN_NUMBER_SHARE * counts.total())
+def _are_amounts(labels: Collection[str]) -> bool:
+    """Return whether most labels are numbers, some of them with a currency sign."""
+    bare = ["".join(sign for sign in label if unicodedata.category(sign) != "Sc").strip() for label in labels]
+    num_amounts = sum(_AMOUNT.fullmatch(text) is not None for text in bare)
+    return bare != [*labels] and num_amounts >= _MIN_NUMBER_SHARE * len(labels)
