@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+import albertine
 from albertine import __version__
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.device import choose_device
 from albertine.errors import InputError
-from albertine.settings import MODEL_PRESETS
+from albertine.settings import MODEL_PRESETS, ModelSettings
 
 
 def json_output(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
@@ -177,6 +178,18 @@ def test_info_table_shows_the_same_values(capsys: pytest.CaptureFixture[str]) ->
     table = capsys.readouterr().out
     for value in ("17,683,968", "30,720,000", "3,971,072", "334,607,360 (1/18.9)", "Largest batch in 24GB"):
         assert value in table
+
+
+def test_info_of_a_folder_with_brackets_and_of_a_model_larger_than_its_bert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = ModelSettings(vocab_size=1000, embedding_size=512, hidden_size=64, heads=2, layers=1)
+    albertine.save(albertine.Model(settings), "run[final]")
+    assert run_command(app, ["info", "run[final]"]) == 0
+    table = capsys.readouterr().out
+    assert "run[final]" in table
+    assert re.search(r"encoder of same-shape BERT +[\d,]+ \([2-9]\.\d times\)", table)
 
 
 def test_info_compares_two_models(capsys: pytest.CaptureFixture[str]) -> None:

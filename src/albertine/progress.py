@@ -252,6 +252,11 @@ def format_duration(seconds: float) -> str:
     return f"{total // 86400} days {total % 86400 // 3600} h"
 
 
+def format_tokens(count: int) -> str:
+    """Return a number of tokens, in millions from one million on: 51,200 or 12.50M."""
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:,.2f}M"
+
+
 def format_flops(count: float) -> str:
     """Return a number of floating-point operations with its unit."""
     return _format_with_unit(count, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))

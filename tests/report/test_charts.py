@@ -14,6 +14,7 @@ from albertine.report.charts import (
     Curve,
     Interval,
     ReferenceLine,
+    _tick_labels,
     _ticks,
     bar_chart,
     interval_chart,
@@ -37,6 +38,21 @@ def test_ticks_of_a_single_value(value: float) -> None:
     ticks = _ticks(value, value)
     assert ticks[0] < ticks[-1]
     assert ticks[0] <= value <= ticks[-1]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (0, 1, ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        (0, 1.5, ["0", "0.25", "0.5", "0.75", "1", "1.25", "1.5"]),
+        (0, 2000, ["0", "500", "1k", "1.5k", "2k"]),
+        (0, 5e-8, ["0", "1e-08", "2e-08", "3e-08", "4e-08", "5e-08"]),
+        (1_000_000, 1_000_004, ["1000000", "1000001", "1000002", "1000003", "1000004"]),
+        (1990, 1998, ["1990", "1992", "1994", "1996", "1998"]),
+    ],
+)
+def test_labels_of_ticks_differ(low: float, high: float, labels: list[str]) -> None:
+    assert _tick_labels(_ticks(low, high)) == labels
 
 
 def test_points_are_scaled_linearly() -> None:

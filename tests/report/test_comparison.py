@@ -80,7 +80,7 @@ def test_scores_of_pretraining_are_the_last_ones(tmp_path: Path) -> None:
     header, rows = score_table(comparison)
     assert header == ["run", "loss on masked tokens", "masked tokens correct", "steps", "tokens", "time"]
     assert rows[1][1:3] == ["4.250", "25.0"]
-    assert rows[1][3:] == ["4", "0.00M", "8 s"]
+    assert rows[1][3:] == ["4", "400", "8 s"]
 
 
 def test_other_samples_are_reported(tmp_path: Path) -> None:
@@ -176,6 +176,15 @@ def test_other_held_out_examples_have_no_difference(tmp_path: Path) -> None:
     assert comparison.difference(comparison.runs[1]) is None
 
 
+def test_other_labels_have_no_difference(tmp_path: Path) -> None:
+    folders = [write_finetuning(tmp_path / run, {1: 0.6, 2: 0.7}) for run in ("a", "b")]
+    for file in folders[1].glob("*/settings.toml"):
+        file.write_text(file.read_text().replace('label = "label"', 'label = "topic"'))
+    comparison = compare_runs(folders)
+    assert "the runs differ in label;" in comparison.warnings[0]
+    assert comparison.difference(comparison.runs[1]) is None
+
+
 @pytest.mark.parametrize("name", ["dev", "data"])
 def test_other_data_have_no_difference(name: str, tmp_path: Path) -> None:
     folders = [write_finetuning(tmp_path / run, {1: 0.6, 2: 0.7}) for run in ("a", "b")]
@@ -263,6 +272,17 @@ def test_the_page_has_all_runs(tmp_path: Path, names: str) -> None:
     assert ("numbers of their rows" in html) == (names != "short")
     assert "All settings are the same." in html
     assert 'class="facts' not in html
+
+
+def test_the_current_folder_and_names_that_are_not_utf_8_are_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (write_pretraining(tmp_path / name, 4.0) for name in ("first", "b\udcff"))
+    monkeypatch.chdir(first)
+    comparison_page(compare_runs([".", second])).write(tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text("utf-8")
+    assert "<title>first</title>" in html
+    assert "<title>b?</title>" in html
 
 
 def test_curves_are_of_one_kind_and_baselines_of_all_runs(tmp_path: Path) -> None:

@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 
 from albertine.finetune import dev_outcomes
-from albertine.finetune.dev_predictions import DEV_PREDICTIONS_FILE
+from albertine.finetune.dev_predictions import (
+    DEV_PREDICTIONS_FILE,
+    DecisionColumns,
+    DevPredictions,
+    ExampleColumns,
+    WorstError,
+)
 from albertine.finetune.finetune import finetune
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.report.dev_sections import _error_blocks
 from albertine.report.score_section import comparison_columns, key_figure_notes, key_figures
 from albertine.report.scores_by_length import length_groups, scores_by_length_html, truncation_html
 from albertine.report.write import write_report
@@ -168,6 +175,22 @@ def test_lengths_are_grouped() -> None:
     lengths, scores = list(range(1, 41)), [1.0] * 20 + [0.0] * 20
     bars = scores_by_length_html(lengths, scores, "right answers", is_share=True)
     assert re.findall(r"(\d+)% of 10", bars) == ["100", "100", "0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("num_wrong", "text"),
+    [
+        (1, "1 of 3 predictions on dev is wrong; here it is. Read it: a confident error"),
+        (2, "2 of 3 predictions on dev are wrong; here are all of them, the most confident first. Read them"),
+    ],
+)
+def test_errors_are_counted(num_wrong: int, text: str) -> None:
+    scores = [0.0] * num_wrong + [1.0] * (3 - num_wrong)
+    examples = ExampleColumns(["a", "b", "c"], [1] * 3, [0] * 3, scores, [], [])
+    worst = [WorstError("a", "good", "bad", 0.9, [])] * num_wrong
+    decisions = DecisionColumns([], [], [], [], [])
+    predictions = DevPredictions("classify", "", 3, 0, 0.0, None, examples, decisions, num_wrong, worst)
+    assert text in _error_blocks(predictions, is_share=True)[0]
 
 
 def test_truncation_is_described() -> None:

@@ -24,6 +24,7 @@ from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report.held_out_examples import fill_mask_examples
 from albertine.report.nearest_sentences import nearest_sentences
+from albertine.report.pretraining_page import _key_figures
 from albertine.report.write import write_report
 from albertine.settings import ModelSettings
 from albertine.text.settings import TokenizerSettings
@@ -147,6 +148,11 @@ def test_report_describes_objective_and_sharing(
         assert text in page, text
     for text in excluded:
         assert text not in page, text
+
+
+def test_figures_of_a_log_without_times() -> None:
+    figures = dict(_key_figures(MODEL, [{"step": 1, "tokens": 5_120}]))
+    assert (figures["training tokens"], figures["training time"]) == ("5,120", "0 s")
 
 
 def test_a_corpus_of_another_tokenizer_is_ignored(pretraining_run: Path, tmp_path: Path) -> None:

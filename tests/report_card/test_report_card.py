@@ -22,6 +22,8 @@ from albertine.interop.load import load_checkpoint
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report_card import finetune_runs, recipe, workspace
+from albertine.report_card.card import ReportCard
+from albertine.report_card.page import card_page
 from albertine.report_card.recipe import TASK_RECIPES, compares_texts, optimizer_and_rate
 from albertine.settings import HeadSettings, ModelSettings, build_settings
 from albertine.tasks.card import TaskCard
@@ -77,6 +79,13 @@ def test_the_card_has_all_parts(card: dict[str, Any]) -> None:
         assert (task["tf_idf"] is None) == (task["task"] == "squad-1.1")
     gains = [task["score"] - task["untrained_score"] for task in card["tasks"]]
     assert card["mean_gain"] == pytest.approx(sum(gains) / 5)
+
+
+def test_a_gain_that_rounds_to_zero_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReportCard, "mean_gain", -0.0004)
+    page = card_page(ReportCard("model", 1000, None, None, [], {}, {}, 1))
+    assert "Pre-training gains 0.0 points" in page.summary
+    assert ("points gained by pre-training", "+0.0") in page.key_figures
 
 
 @pytest.mark.parametrize("start", ["pre-trained", "untrained"])

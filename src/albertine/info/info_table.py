@@ -41,7 +41,7 @@ def show_models(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for info in infos:
-        table.add_column(info.name, justify="right")
+        table.add_column(Text(info.name), justify="right")
     for title, rows in _sections(infos):
         table.add_row("")
         table.add_row(Text(title, style="bold"))
@@ -183,4 +183,7 @@ def _memory_rows() -> list[InfoRow]:
 
 
 def _bert_fraction(info: ModelInfo) -> str:
-    return "1" if info.bert_encoder_count == info.parameters.encoder else f"1/{info.bert_ratio:.1f}"
+    """Return the parameters of a model relative to the BERT of its shape, such as 1/18.9 or 1.5 times."""
+    if info.bert_encoder_count == info.parameters.encoder:
+        return "1"
+    return f"1/{info.bert_ratio:.1f}" if info.bert_ratio > 1 else f"{1 / info.bert_ratio:.1f} times"

@@ -115,14 +115,15 @@ def _ticks(low: float, high: float) -> list[float]:
 def _axes_svg(scale: _AxisScale, axes: Axes) -> str:
     left, right, bottom = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     middle = (left + right) / 2
+    x_labels, y_labels = _tick_labels(scale.x_ticks), _tick_labels(scale.y_ticks)
     y_grid = [
         f'<line class="grid" x1="{left}" y1="{scale.y(tick):.1f}" x2="{right}" y2="{scale.y(tick):.1f}"/>'
-        f'<text class="tick end" x="{left - 8}" y="{scale.y(tick) + 4:.1f}">{_tick_label(tick)}</text>'
-        for tick in scale.y_ticks
+        f'<text class="tick end" x="{left - 8}" y="{scale.y(tick) + 4:.1f}">{label}</text>'
+        for tick, label in zip(scale.y_ticks, y_labels, strict=True)
     ]
     x_grid = [
-        f'<text class="tick mid" x="{scale.x(tick):.1f}" y="{bottom + 18}">{_tick_label(tick)}</text>'
-        for tick in scale.x_ticks
+        f'<text class="tick mid" x="{scale.x(tick):.1f}" y="{bottom + 18}">{label}</text>'
+        for tick, label in zip(scale.x_ticks, x_labels, strict=True)
     ]
     axis_labels = (
         f'<text class="axis mid" x="{middle:.0f}" y="{_HEIGHT - 6}">{escape(axes.x_label)}</text>'
@@ -192,12 +193,18 @@ def _truncated(name: str) -> str:
     return f"{name[: _MAX_LABEL_LENGTH - 1 - end].rstrip()}\u2026{name[-end:].lstrip()}"
 
 
-def _tick_label(value: float) -> str:
-    """Return a short text for a tick."""
+def _tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Return short texts for ticks, with as many digits as their distance needs, so that they differ."""
+    step = ticks[1] - ticks[0]
+    return [_tick_label(tick, step) for tick in ticks]
+
+
+def _tick_label(value: float, step: float) -> str:
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:g}{unit}"
-    return f"{round(value, 6):g}"
+        if abs(value) >= size and step >= 0.01 * size:
+            return f"{_tick_label(value / size, step / size)}{unit}"
+    digits = max(0, 1 - math.floor(math.log10(step)))  # steps such as 0.25 have two
+    return f"{round(value, digits):.12g}"
 
 
 def _clamped_percent(fraction: float) -> float:

@@ -53,7 +53,7 @@ def score_table(comparison: RunComparison) -> tuple[list[str], list[list[str]]]:
             short_name,
             *(_score_text(name, run.scores[name]) for name in names),
             f"{run.steps:,}",
-            f"{run.tokens / 1e6:,.2f}M",
+            progress.format_tokens(run.tokens),
             progress.format_duration(run.seconds),
         ]
         for short_name, run in zip(comparison.short_names, comparison.runs, strict=True)
@@ -101,9 +101,10 @@ def _sentence(text: str) -> str:
 
 def _curve_blocks(comparison: RunComparison) -> list[str]:
     runs = comparison.runs[:_MAX_CURVES]
+    labels, are_numbers = _curve_labels(runs)
     plotted = [
         PlottedRun(label, run.curve_folder, color)
-        for color, (label, run) in enumerate(zip(_curve_labels(runs), runs, strict=True), start=1)
+        for color, (label, run) in enumerate(zip(labels, runs, strict=True), start=1)
     ]
     task = runs[0].task
     if task is None:
@@ -112,7 +113,7 @@ def _curve_blocks(comparison: RunComparison) -> list[str]:
     else:
         charts = finetuning_comparison_charts(plotted, find_task(task).compared_by(comparison.metric))
     notes = []
-    if plotted[0].name != Path(runs[0].name).name:
+    if are_numbers:
         notes.append("The runs have the numbers of their rows in the table of scores.")
     if any(len(run.seeds) > 1 for run in runs):
         notes.append("Of several seeds, the curve is that of the best run.")
@@ -121,9 +122,9 @@ def _curve_blocks(comparison: RunComparison) -> list[str]:
     return [side_by_side(charts), *map(html_paragraphs, notes)]
 
 
-def _curve_labels(runs: tuple[ComparedRun, ...]) -> list[str]:
-    """Return short labels: the names of the folders, or numbers if they are long or not unique."""
-    labels = [Path(run.name).name for run in runs]
+def _curve_labels(runs: tuple[ComparedRun, ...]) -> tuple[list[str], bool]:
+    """Return short labels, and whether they are numbers, as where folders have long or equal names."""
+    labels = [Path(run.name).resolve().name for run in runs]  # of the folder . too
     if len(set(labels)) == len(labels) and max(map(len, labels)) <= _MAX_LABEL_LENGTH:
-        return labels
-    return [f"run {number}" for number in range(1, len(runs) + 1)]
+        return labels, False
+    return [f"run {number}" for number in range(1, len(runs) + 1)], True

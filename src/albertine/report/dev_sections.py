@@ -91,14 +91,16 @@ def _error_blocks(predictions: DevPredictions, *, is_share: bool) -> list[str]:
     num_shown = min(MAX_SHOWN, len(predictions.worst))
     shown = "all of them" if num_shown == num_wrong else f"the {num_shown:,} worst"
     wrong = "wrong" if set(predictions.examples.scores) <= {0.0, 1.0} else "not fully right"
-    if is_share:
-        text = (
-            f"{num_wrong:,} of {num_scored:,} predictions on dev are {wrong}; here are {shown}, the "
-            "most confident first. Read them: a confident error is often a hard text, a gap in the training "
-            "examples, or a wrong label in the data."
-        )
-    else:
+    advice = "a confident error is often a hard text, a gap in the training examples, or a wrong label."
+    if not is_share:
         text = f"The {num_shown:,} predictions on dev that are farthest from the right number."
+    elif num_wrong == 1:
+        text = f"1 of {num_scored:,} predictions on dev is {wrong}; here it is. Read it: {advice}"
+    else:
+        text = (
+            f"{num_wrong:,} of {num_scored:,} predictions on dev are {wrong}; here are {shown}, the most "
+            f"confident first. Read them: {advice}"
+        )
     return [html_paragraphs(text), worst_errors_html(predictions.worst)]
 
 

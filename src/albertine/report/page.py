@@ -44,7 +44,8 @@ class Page:
     def write(self, file: Path) -> None:
         """Write the page atomically."""
         with atomic_file(file) as partial:
-            partial.write_text(self.html(), encoding="utf-8")
+            # Names of files that are not UTF-8 are read with surrogates, which UTF-8 cannot encode.
+            partial.write_text(self.html(), encoding="utf-8", errors="replace")
 
     def html(self) -> str:
         """Return the page as HTML; sections without content are left out."""

@@ -90,8 +90,8 @@ def _key_figures(model: ModelSettings, metrics: Sequence[MetricsLine]) -> list[t
     steps = [line for line in metrics if "tokens" in line]
     figures = [
         ("encoder parameters", f"{count_parameters(model).encoder:,}"),
-        ("training tokens", f"{steps[-1]['tokens'] / 1e6:,.1f}M"),
-        ("training time", progress.format_duration(steps[-1]["seconds"])),
+        ("training tokens", progress.format_tokens(int(steps[-1]["tokens"]))),
+        ("training time", progress.format_duration(steps[-1].get("seconds") or 0.0)),
     ]
     losses, pair_accuracies = (
         metric_curve(metrics, f"{HELD_OUT_PREFIX}{name}") for name in ("mlm_loss", "pair_accuracy")

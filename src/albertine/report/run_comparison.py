@@ -13,6 +13,7 @@ from albertine.tasks.registry import find_task
 # Runs that differ in one of these are evaluated on different samples or examples.
 _EVALUATION_SETTINGS = {
     "corpus", "curriculum.length", "curriculum.mlm_probability", "model.vocab_size", "dev",
+    "label", "label_separator", "answers",
 }  # fmt: skip
 _EVALUATION_TABLES = ("objective.",)
 _TRAINING_ONLY_SETTINGS = {"objective.text_fraction", "objective.distinct_epochs"}

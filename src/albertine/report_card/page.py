@@ -39,7 +39,7 @@ def _summary(card: ReportCard) -> str:
     """Return what pre-training gains, in a sentence or two."""
     if card.mean_gain is None:
         return "What a pre-trained model has learned, on text that it was not trained on."
-    points = 100 * card.mean_gain
+    points = _rounded_points(card.mean_gain)
     gain = (
         f"Pre-training {'gains' if points >= 0 else 'loses'} {abs(points):.1f} points on average over "
         f"{counted(len(card.tasks), 'task')}, compared with the same network "
@@ -47,6 +47,11 @@ def _summary(card: ReportCard) -> str:
     )
     ahead = [task.recipe.title for task in card.tasks if (task.baselines.tf_idf or 0.0) > task.score]
     return gain + (f" A linear model on TF-IDF is ahead on {', '.join(ahead)}." if ahead else "")
+
+
+def _rounded_points(gain: float) -> float:
+    """Return a gain in points with one decimal; +0.0 for a tiny loss, which is none."""
+    return round(100 * gain, 1) + 0.0
 
 
 def _key_figures(card: ReportCard) -> list[tuple[str, str]]:
@@ -58,7 +63,7 @@ def _key_figures(card: ReportCard) -> list[tuple[str, str]]:
     if card.blimp is not None:
         figures.append(("% of BLiMP correct", score_text(card.blimp.overall.accuracy)))
     if card.mean_gain is not None:
-        figures.append(("points gained by pre-training", f"{100 * card.mean_gain:+.1f}"))
+        figures.append(("points gained by pre-training", f"{_rounded_points(card.mean_gain):+.1f}"))
     return figures
 
 
