@@ -218,14 +218,18 @@ def _planned_device(settings: PlanSettings, hardware: Hardware, workload: Worklo
     if hardware.device is not None:
         precision = device_precision(hardware.device, settings.train.precision)
         default = fitting_micro_batch_tokens(
-            workload.model, hardware.device.memory, precision, recompute=workload.train.recompute
+            workload.model,
+            hardware.device.memory,
+            precision,
+            recompute=workload.train.recompute,
+            predicted_fraction=workload.predicted_fraction,
         )
         return _PlannedDevice(precision, hardware.device.memory, default)
     device = choose_device(settings.device)
     dtype = choose_precision(settings.train.precision, device)
     memory = total_memory() if device.type == "cpu" else torch.cuda.get_device_properties(device).total_memory
     precision = "bf16" if dtype == torch.bfloat16 else "fp32"
-    default = training_micro_batch_tokens(workload.train, workload.model, device)
+    default = training_micro_batch_tokens(workload.train, workload.model, device, workload.predicted_fraction)
     return _PlannedDevice(precision, memory, default)
 
 

@@ -61,6 +61,7 @@ class Workload:
         step_tokens: tokens per step, over all devices.
         unit_tokens: tokens of the longest example, which is not divided over micro-batches.
         evaluated_tokens: tokens in all evaluations together.
+        predicted_fraction: fraction of the tokens to predict for which a micro-batch must have memory.
         examples: number of training examples; None for pre-training.
         batch_size: number of examples per step, over all devices; None for pre-training.
     """
@@ -74,6 +75,7 @@ class Workload:
     step_tokens: int
     unit_tokens: int
     evaluated_tokens: int
+    predicted_fraction: float = MASKED_FRACTION
     examples: int | None = None
     batch_size: int | None = None
 
@@ -167,7 +169,10 @@ def _pretraining_workload(settings: PlanSettings) -> Workload:
         step_tokens=train.batch_tokens,
         unit_tokens=longest,
         # One evaluation is before the first step, and one after the last.
-        evaluated_tokens=train.evaluation_tokens * (1 + math.ceil(train.steps / train.evaluation_interval)),
+        evaluated_tokens=train.evaluation_tokens
+        * (1 + math.ceil(train.steps / train.evaluation_interval))
+        * (2 if settings.objective.causal_fraction else 1),  # masked and as causal samples
+        predicted_fraction=settings.objective.micro_batch_fraction,
     )
 
 

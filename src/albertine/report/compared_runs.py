@@ -21,7 +21,9 @@ from albertine.tasks.task import Task
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
 from albertine.train.run_folder import SETTINGS_FILE, not_a_run_error, read_run_settings
 
-PRETRAINING_SCORES = ("mlm_loss", "mlm_accuracy", "pair_loss", "pair_accuracy")
+PRETRAINING_SCORES = (
+    "mlm_loss", "mlm_accuracy", "next_loss", "next_accuracy", "pair_loss", "pair_accuracy"
+)  # fmt: skip
 _SEED_SETTINGS = {"seeds", "train.seed"}
 
 

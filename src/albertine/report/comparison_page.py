@@ -16,6 +16,8 @@ _MAX_LABEL_LENGTH = 12  # of a curve
 _TITLES_OF_PRETRAINING = {
     "mlm_loss": "loss on masked tokens",
     "mlm_accuracy": "masked tokens correct",
+    "next_loss": "loss on next tokens",
+    "next_accuracy": "next tokens correct",
     "pair_loss": "loss on pairs",
     "pair_accuracy": "pairs correct",
 }

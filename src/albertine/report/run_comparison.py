@@ -16,7 +16,11 @@ _EVALUATION_SETTINGS = {
     "label", "label_separator", "answers",
 }  # fmt: skip
 _EVALUATION_TABLES = ("objective.",)
-_TRAINING_ONLY_SETTINGS = {"objective.text_fraction", "objective.distinct_epochs"}
+_TRAINING_ONLY_SETTINGS = {
+    "objective.text_fraction",
+    "objective.distinct_epochs",
+    "objective.causal_fraction",
+}
 _SETTINGS_WITHOUT_DEV = {"data", "held_out"}  # these select the examples if --dev is not given
 
 
