@@ -12,6 +12,7 @@ MAX_JSON_BYTES = 128 << 20
 _MAX_VALUES = 8_000_000  # each takes up to 100 bytes of memory
 
 NOT_UTF_8 = "not UTF-8"  # how the readers of rows and lines describe what they cannot decode
+PERHAPS_UTF_16 = "not text in UTF-8 (perhaps UTF-16, or no text)"  # of content with zero bytes
 RECODE = (
     "find the encoding of the original, such as WINDOWS-1252, KOI8-R or SHIFT_JIS, and convert it, as in: "
     "iconv -f ENCODING -t UTF-8"
@@ -46,6 +47,8 @@ def parse_json(content: bytes) -> Any:
     except RecursionError:
         raise JsonError("not JSON (nested too deeply)") from None
     except json.JSONDecodeError as error:
+        if b"\0" in content:
+            raise JsonError(PERHAPS_UTF_16) from None
         raise JsonError(f"not JSON ({error})") from None
     except ValueError:  # Python reads no integers of thousands of digits
         raise JsonError("not JSON (a number has too many digits)") from None

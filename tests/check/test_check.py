@@ -353,7 +353,7 @@ def test_no_header_is_for_files_that_may_have_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a.jsonl: --no-header is for .csv and .tsv files; leave it out"):
         check_data([data], CheckSettings(header=False))
     (tmp_path / "a.csv").write_text("ka lo,1\n")
-    with pytest.raises(InputError, match=r"a.jsonl: no column 1"):
+    with pytest.raises(InputError, match=r"a.jsonl, line 1: no column 1"):
         check_data([str(tmp_path / "a.csv")], CheckSettings(text="1", header=False, dev=data))
 
 

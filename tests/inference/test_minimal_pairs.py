@@ -143,12 +143,14 @@ def test_sentences_of_the_same_tokens_are_ties_of_half_a_point(checkpoint: Path,
     if share_correct(checkpoint, [(good, bad)], "token") == 0:
         good, bad = bad, good
     # BLiMP itself has some pairs of identical sentences.
-    file = write_jsonl(tmp_path / "mine.jsonl", rows([(good, bad), ("Kalo mi", "kalo MI"), ("a b", "a b")]))
+    file = write_jsonl(
+        tmp_path / "mine.island.jsonl", rows([(good, bad), ("Kalo mi", "kalo MI"), ("a b", "a b")])
+    )
     (result,) = evaluate(checkpoint, file, method="token")
     assert (result.overall.ties, result.overall.num_pairs) == (2, 3)
     assert result.overall.accuracy == pytest.approx(2 / 3)
     assert result.phenomena == ()
-    assert [one.name for one in result.paradigms] == ["mine"]
+    assert [one.name for one in result.paradigms] == ["mine.island"]
 
 
 def test_a_number_of_pairs_takes_the_first_of_each_paradigm(

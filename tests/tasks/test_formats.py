@@ -5,6 +5,7 @@ import json
 import re
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,22 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "line 1: 2 words and 1 tag; each word needs a tag",
         ),
         ("a.conll", "EU N\nrejects\n", "tag", "line 2: a word without a tag"),
+        ("a.conll", "EU;B-ORG\n", "tag", "spaces or tabs separate columns, and this line has ;"),
+        ("a.tsv", "EU\tB-ORG\nrejects\tO\n", "tag", "a word and its tag, rename the file to .conll"),
         ("a.conll", "\n\n", "tag", "no sentences"),
+        (
+            "a.jsonl",
+            '{"data": {"text": "x"}, "label": 1}\n',
+            "classify",
+            "line 1: no column text; it has data, label; name another with --text",
+        ),
+        (
+            "a.jsonl",
+            '{"question": "q", "context": "c", "answers": []}\n{"question": "q", "context": "c"}\n',
+            "span",
+            "line 2: no column answers; if it is empty, write null",
+        ),
+        ("a.csv", "text,label\nx,$1\n", "regress", "numbers are read without currency signs"),
         (
             "a.jsonl",
             '{"options": ["x"], "label": 0}\n',
@@ -232,6 +248,35 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
 def test_errors_name_their_location(name: str, content: str, task: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     assert message in error_message(task, tmp_path / name)
+
+
+def test_fields_of_an_object_are_not_read(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [{"data": {"text": "x"}, "label": 1}])
+    with pytest.raises(InputError, match=r"no column data\.text; fields inside an object, such as data, are"):
+        read_all("classify", tmp_path / "a.jsonl", text="data.text")
+
+
+def test_utf_16_without_a_byte_order_mark(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.tsv", "a.jsonl"):
+        (tmp_path / name).write_bytes('{"text": "x",\t"label": 1}\ny,1\n'.encode("utf-16-le"))
+        with pytest.raises(InputError, match=r"line 1: not text in UTF-8 \(perhaps UTF-16"):
+            read_all("classify", tmp_path / name, text="1", label="2", header=name == "a.jsonl")
+
+
+def test_first_line_without_a_column_is_skipped(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [{"label": 1}, {"text": "x", "label": 1}])
+    assert "a.jsonl, line 1: no column text" in error_message("classify", tmp_path / "a.jsonl")
+    errors = ReadErrors(skip=True)
+    read = partial(find_task("classify").read_examples, str(tmp_path / "a.jsonl"), "train")
+    assert len(list(read(COLUMNS, errors, require_labels=True))) == 1
+    assert errors.count == 1
+    with pytest.raises(InputError, match=r"line 1: no column txt; it has label"):
+        list(read(replace(COLUMNS, text="txt"), errors, require_labels=True))
+
+
+def test_columns_without_a_name(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label,,\nx,1,,\n")
+    assert [example.texts for example in read_all("classify", tmp_path / "a.csv")] == [("x",)]
 
 
 def test_on_error_skip(tmp_path: Path) -> None:
@@ -310,6 +355,11 @@ def test_conll(tmp_path: Path) -> None:
     assert first.location.endswith("line 3")
 
 
+def test_conll_document_line_without_a_tag(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("-DOCSTART-\n\nEU N\n")
+    assert [example.words for example in read_all("tag", tmp_path / "a.conll")] == [("EU",)]
+
+
 def test_conllu(tmp_path: Path) -> None:
     rest = "\t_" * 6
     lines = ["# newdoc", "# text = Ida vámonos", f"1\tIda\tIda\tPROPN{rest}", f"2-3\tvámonos\t_\t_{rest}"]
@@ -363,7 +413,7 @@ def test_named_columns_of_multiple_choice_must_exist(setting: str, tmp_path: Pat
     (example,) = read_all("choice", file)
     assert (example.question, example.context) == ("", "")
     columns: dict[str, Any] = {setting: "premise"}
-    message = f"a.jsonl: no column premise; it has options, label; name another with --{setting}"
+    message = f"a.jsonl, line 1: no column premise; it has options, label; name another with --{setting}"
     with pytest.raises(InputError, match=message):
         read_all("choice", file, **columns)
 
@@ -592,6 +642,29 @@ def test_invalid_hub_rows_of_race_are_skipped(
     assert errors.messages == [f"row 0: {message}"] * 2
 
 
+def test_answer_of_dream_that_two_options_have(tmp_path: Path) -> None:
+    question = {"question": "q", "choice": ["a", "a", "b"], "answer": "a"}
+    (tmp_path / "dev.json").write_text(json.dumps([[["M: Hi."], [question], "5"]]))
+    with pytest.raises(InputError, match="its answer a is the text of several options"):
+        read_all("dream", tmp_path, "dev")
+
+
+def test_hidden_files_of_race_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "train/middle").mkdir(parents=True)
+    (tmp_path / "train/middle/1.txt").write_text(json.dumps(RACE_ARTICLE))
+    (tmp_path / "train/middle/._1.txt").write_bytes(b"\0\x05")
+    assert len(read_all("race", tmp_path)) == 1
+
+
+def test_paragraph_of_squad_without_questions_is_skipped(tmp_path: Path) -> None:
+    paragraphs = [{"context": "Ida."}, {"context": "Ida.", "qas": [{"id": "1", "question": "q"}]}]
+    (tmp_path / "train-v1.1.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    errors = ReadErrors(skip=True)
+    read = find_task("squad-1.1").read_examples
+    assert len(list(read(str(tmp_path), "train", COLUMNS, errors, require_labels=False))) == 1
+    assert "paragraph 0: has no list qas" in errors.messages[0]
+
+
 def test_invalid_questions_of_dream_are_skipped_one_by_one(tmp_path: Path) -> None:
     valid = {"question": "q", "choice": ["a", "b"], "answer": "b"}
     invalid = [{"question": "q", "choice": "ab", "answer": "a"}, "q", {**valid, "answer": "c"}]
@@ -667,9 +740,13 @@ SURROGATE = "\ud800"
         (
             "classify",
             {"text": "x", "label": {"a": 1}},
-            "its label is dict {'a': 1}, expected text or a number",
+            "its label is object {'a': 1}, expected text or a number",
         ),
-        ("classify", {"text": {"a": 1}, "label": 1}, "column text holds dict {'a': 1}, not text"),
+        (
+            "classify",
+            {"text": {"a": 1}, "label": 1},
+            "column text holds object {'a': 1}, not text; give the field",
+        ),
         ("regress", {"text": "x", "label": [1]}, "column label holds list [1], not a number"),
         ("tag", {"text": ["x"], "label": [1]}, "column label holds no list of texts"),
         ("tag", {"text": {"x": 1}, "label": ["N"]}, "column text holds no list of texts"),
@@ -682,7 +759,7 @@ SURROGATE = "\ud800"
         ),
         ("choice", {"question": SURROGATE, "options": ["x", "y"], "label": 0}, "an unpaired surrogate"),
         ("choice", {"options": "[" * 100_000, "label": 0}, "column options holds no list"),
-        ("choice", {"options": ["x", "y"], "label": {}}, "dict {} names none of the 2 options"),
+        ("choice", {"options": ["x", "y"], "label": {}}, "object {} names none of the 2 options"),
         ("span", {"question": "q", "context": "c", "answers": True}, "bool True, neither text nor a list"),
         (
             "span",
@@ -874,6 +951,8 @@ def test_a_first_line_declares_the_separator(tmp_path: Path) -> None:
     file.write_text("SEP=;\nx, y;1\n", "utf-8")
     (example,) = read_all("classify", file, text="1", label="2", header=False)
     assert (example.texts, example.label) == (("x, y",), "1")
+    file.write_text("sep=\t\r\ntext\tlabel\r\nx, y\t1\r\n", "utf-8")
+    assert read_all("classify", file)[0].texts == ("x, y",)
     file.write_text("sep=,\ntext,a;b\nx; y,1\n", "utf-8")
     assert read_all("classify", file, label="a;b")[0].texts == ("x; y",)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from albertine import progress
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.locations import is_folder
@@ -49,7 +50,7 @@ def load_examples(
         )
     examples_read = task.task_type.consistent_examples(examples_read, num_options, errors)
     examples = list(progress.track(examples_read, f"Reading {split_name}", unit="examples"))
-    report_skipped(errors)
+    report_skipped(errors, len(examples))
     if not examples:
         raise no_examples_error(data, split_name)
     return examples
@@ -86,7 +87,8 @@ def labeled_examples(
         raise InputError(no_labels_message)
 
 
-def report_skipped(errors: ReadErrors) -> None:
-    """Print how many rows were skipped, if any were."""
+def report_skipped(errors: ReadErrors, num_examples: int | None = None) -> None:
+    """Print how many rows were skipped, if any were, and how many examples are left, if it is known."""
     if errors.count:
-        progress.print_message(f"skipped rows: {errors.count:,}, the first at {errors.messages[0]}")
+        left = "" if num_examples is None else f", {counted(num_examples, 'example')} left"
+        progress.print_message(f"skipped rows: {errors.count:,}{left}, the first at {errors.messages[0]}")

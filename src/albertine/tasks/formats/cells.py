@@ -108,7 +108,11 @@ def parse_number(value: Any, column: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        advice = "; write it with a point" if isinstance(value, str) and has_decimal_comma(value) else ""
+        advice = ""
+        if isinstance(value, str) and has_decimal_comma(value):
+            advice = "; write it with a point"
+        elif isinstance(value, str) and any(map(str.isdigit, value)):
+            advice = "; numbers are read without currency signs and separators of thousands"
         raise RowError(
             f"column {display_text(column)} holds {describe_value(value)}, not a number{advice}"
         ) from None
@@ -192,7 +196,7 @@ def parse_option(value: Any, options: tuple[str, ...]) -> int:
 
 def _whole_number(value: Any) -> int | None:
     """Return the whole number in a cell; None if it holds something else."""
-    try:
-        return None if isinstance(value, bool) or float(value) != int(value) else int(value)
+    try:  # a table with gaps stores whole numbers as 1.0
+        return int(float(value)) if not isinstance(value, bool) and float(value).is_integer() else None
     except (TypeError, ValueError, OverflowError):
         return None

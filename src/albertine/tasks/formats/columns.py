@@ -17,6 +17,10 @@ from albertine.text.unicode_check import is_valid_unicode
 ALL_COLUMNS = "all"
 
 
+class MissingColumnError(InputError):
+    """A table lacks a column that the reader needs."""
+
+
 @dataclass(frozen=True)
 class KeepRequest:
     """The input columns that a table of predictions repeats.

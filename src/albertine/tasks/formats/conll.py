@@ -23,6 +23,7 @@ from albertine.text.documents import ReadErrors
 from albertine.text.sources import bounded_lines
 
 _SEPARATOR = re.compile("[ \t]+")  # other white space, such as a no-break space, belongs to a word
+_OTHER_SEPARATOR = re.compile(r"\w([;,|])[A-Z][\w-]*$")  # before a tag
 _CONLLU_COLUMNS = 10
 CONLL_SUFFIXES = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt")
 
@@ -51,12 +52,13 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
                 num_bytes = num_bytes + len(text) if text else 0
                 if num_bytes > MAX_TEXT_BYTES and is_valid:
                     raise RowError(f"a sentence of more than {MAX_TEXT_BYTES >> 20} MiB; add blank lines")
-                word_and_tag = _parse_line(text, suffix, require_tags=require_tags)
+                ends_sentence = not text or text.startswith("-DOCSTART-")
+                word_and_tag = None if ends_sentence else _parse_line(text, suffix, require_tags=require_tags)
             except RowError as error:
                 errors.handle(f"{name}, line {line_number}", str(error))
                 is_valid = False
                 continue
-            if not text or text.startswith("-DOCSTART-"):
+            if ends_sentence:
                 yield from finished_sentence()
                 words, tags, first_line, is_valid = [], [], line_number + 1, True
             elif word_and_tag is not None and is_valid:
@@ -79,8 +81,6 @@ def _decode(line: bytes | None) -> str:
 
 def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str] | None:
     """Return the word and the tag of a line; None for a line without a word, such as a comment."""
-    if not line:
-        return None
     if suffix == ".conllu":
         if line.startswith("#"):
             return None
@@ -93,7 +93,9 @@ def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str
         return None
     cells = _SEPARATOR.split(line)
     if require_tags and len(cells) < 2:
-        raise RowError("a word without a tag")
+        other = _OTHER_SEPARATOR.search(line)
+        advice = f"; spaces or tabs separate columns, and this line has {other[1]}" if other else ""
+        raise RowError(f"a word without a tag{advice}")
     if not require_tags and suffix == ".txt" and len(cells) > 1:
         raise RowError("several words; give one word per line, or a table with a column of words")
     return cells[0], cells[-1]

@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeAlias
 
 from albertine.display import counted, display_text
 from albertine.errors import InputError
-from albertine.json_input import NOT_UTF_8, RECODE
+from albertine.json_input import NOT_UTF_8, PERHAPS_UTF_16, RECODE
 from albertine.storage.objects import display_path
 from albertine.tasks.formats.decimals import DecimalSeparators
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, TableRow
@@ -28,7 +28,7 @@ from albertine.text.unicode_check import is_valid_unicode
 _MAX_COMPARED_ROWS = 20
 _MAX_COMPARED_CHARACTERS = 1 << 20
 
-_SEPARATOR_LINE = re.compile(r"sep=([;,])", re.IGNORECASE)
+_SEPARATOR_LINE = re.compile(r"sep=([;,\t])", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"')
 
 # The number of a line, and the cells of the row that begins there; None if the row is too long.
@@ -105,7 +105,13 @@ def _column_numbers(values: list[str] | None, location: str) -> list[str]:
     """Return the numbers of the columns of a file without column names, from its first row."""
     if values is None:
         raise InputError(f"{location}: {ROW_TOO_LONG}, so the number of columns is unknown; shorten it")
+    _refuse_zero_bytes(values, location)
     return [str(number) for number in range(1, len(values) + 1)]
+
+
+def _refuse_zero_bytes(values: list[str], location: str) -> None:
+    if any("\0" in value for value in values):
+        raise InputError(f"{location}: {PERHAPS_UTF_16}; convert it, as in: iconv -f UTF-16 -t UTF-8")
 
 
 def _first_rows(rows: Iterator[Cells]) -> list[Cells]:
@@ -124,13 +130,12 @@ def _header(values: list[str] | None, location: str) -> list[str]:
     """Return the names of the columns; raise `InputError` if they cannot be used."""
     if values is None:
         raise InputError(f"{location}: {ROW_TOO_LONG}, where a line of column names is expected")
-    if any("\0" in value for value in values):
-        advice = "convert it, as in: iconv -f UTF-16 -t UTF-8"
-        raise InputError(f"{location}: not text in UTF-8 (perhaps UTF-16, or no text); {advice}")
+    _refuse_zero_bytes(values, location)
     if not all(map(is_valid_unicode, values)):
         raise InputError(f"{location}: {NOT_UTF_8}; {RECODE}")
     header = [value.strip() for value in values]
-    duplicate = next((column for column, times in Counter(header).items() if times > 1), None)
+    # Spreadsheets write columns without a name, which nobody can select.
+    duplicate = next((column for column, times in Counter(filter(None, header)).items() if times > 1), None)
     if duplicate is not None:
         raise InputError(
             f"{location}: column {display_text(duplicate)} is repeated; rename one of them, "
@@ -163,7 +168,7 @@ def _detect_separator(lines: Iterator[str | None], *, has_header: bool) -> tuple
     """Return the separator of the cells of a CSV file, and its lines; that of `sep=;` becomes empty."""
     first_lines = list(islice(_up_to_content(lines), _MAX_COMPARED_ROWS))
     first = (first_lines[-1] if first_lines else None) or ""
-    if declared := _SEPARATOR_LINE.fullmatch(first.strip()):
+    if declared := _SEPARATOR_LINE.fullmatch(first.strip(" \r\n")):
         return declared[1], chain(first_lines[:-1], ["\n"], lines)
     header = _QUOTED.sub("", first) if has_header else ""
     separator = ";" if ";" in header and "," not in header else ","

@@ -13,7 +13,7 @@ from albertine.tasks.examples import Example
 from albertine.tasks.formats.cells import is_empty_cell, parse_label
 from albertine.tasks.formats.locations import local_data
 from albertine.tasks.formats.rows import RowError, TableRow, describe_value
-from albertine.tasks.formats.tables import data_suffix, read_rows
+from albertine.tasks.formats.tables import data_stem, data_suffix, read_rows
 from albertine.text.documents import ReadErrors
 
 _GOOD, _BAD, _PARADIGM, _PHENOMENON = "sentence_good", "sentence_bad", "UID", "linguistics_term"
@@ -56,7 +56,7 @@ def read_minimal_pairs(source: str, errors: ReadErrors) -> Iterator[MinimalPair]
     """
     for file in pair_files(source):
         rows = read_rows(file, errors, (_GOOD, _BAD), optional_columns=(_PARADIGM, _PHENOMENON))
-        name = Path(file).name.partition(".")[0]
+        name = data_stem(Path(file))
         for row in rows:
             try:
                 yield _pair(row, name)

@@ -30,6 +30,7 @@ def read_race(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleCho
         (level, file)
         for level in _LEVELS
         for file in sorted((root / split / level).glob("*.txt"), key=_article_number)
+        if not file.name.startswith(".")  # such as those in which macOS keeps attributes
     ]
     if not files:
         raise InputError(
@@ -166,7 +167,9 @@ def _dream_example(location: str, example_id: str, context: str, entry: Any) -> 
     options = tuple(texts)
     correct_option = None
     if "answer" in entry:  # always the text of an option, which may be a number
-        if options.count(entry["answer"]) != 1:
-            raise RowError(f"its answer {describe_value(entry['answer'])} is not one of the options")
+        times = options.count(entry["answer"])
+        if times != 1:
+            problem = "is the text of several options" if times else "is not one of the options"
+            raise RowError(f"its answer {describe_value(entry['answer'])} {problem}")
         correct_option = options.index(entry["answer"])
     return MultipleChoiceExample(location, example_id, context, question, options, correct_option)

@@ -46,7 +46,8 @@ class TableRow:
             return checked_text(" ".join(filter(None, texts)))
         value = self.cells.get(column)
         if not isinstance(value, str):
-            raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not text")
+            advice = "; give the field to read a column of its own" if isinstance(value, dict) else ""
+            raise RowError(f"column {display_text(column)} holds {describe_value(value)}, not text{advice}")
         return checked_text(value)
 
     def number_cell(self, column: str) -> Any:
@@ -82,7 +83,8 @@ def describe_value(value: object) -> str:
         return "nothing"
     if isinstance(value, str):
         return display_text(value)
+    name = "object" if isinstance(value, dict) else type(value).__name__
     try:
-        return f"{type(value).__name__} {display_text(str(value))}"
+        return f"{name} {display_text(str(value))}"
     except RecursionError:
-        return f"{type(value).__name__}, nested too deeply"
+        return f"{name}, nested too deeply"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from albertine import progress
 from albertine.errors import InputError
@@ -54,11 +54,14 @@ def read_examples(name: str, data: str, split: str, errors: ReadErrors) -> Itera
         article_location = f"{name_of_file}, article {article_number}"
         for number, paragraph in enumerate(_require_list(article, "paragraphs", article_location)):
             location = f"{article_location}, paragraph {number}"
-            context = paragraph.get("context")
+            context, questions = paragraph.get("context"), paragraph.get("qas")
             if not isinstance(context, str):
                 errors.handle(location, "has no context")
                 continue
-            for index, question in enumerate(_require_list(paragraph, "qas", location)):
+            if not _is_list_of_objects(questions):
+                errors.handle(location, "has no list qas, which a file of SQuAD needs")
+                continue
+            for index, question in enumerate(questions):
                 try:
                     yield _parse_question(question, context, f"{location}, question {index}")
                 except RowError as error:
@@ -76,11 +79,15 @@ def _read_json(file: Path) -> dict[str, Any]:
     return content
 
 
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
 def _require_list(record: dict[str, Any], key: str, location: str) -> list[dict[str, Any]]:
-    items = record.get(key)
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+    items: Any = record.get(key)
+    if not _is_list_of_objects(items):
         raise InputError(f"{location}: has no list {key}, which a file of SQuAD needs")
-    return items
+    return cast(list[dict[str, Any]], items)
 
 
 def _parse_question(entry: dict[str, Any], context: str, location: str) -> QuestionExample:

@@ -24,6 +24,7 @@ from albertine.storage.urls import storage_url
 from albertine.tasks.formats.columns import (
     ColumnSelection,
     KeepRequest,
+    MissingColumnError,
     kept_value,
     refuse_label_in_text,
     select_columns,
@@ -76,11 +77,12 @@ def read_rows(
     required_columns = tuple(required_columns)
     selection = ColumnSelection(required_columns)
     is_selected = False
+    location = source
+    first_error: MissingColumnError | None = None
 
     def select(available: list[str], first_rows: Sequence[list[str]]) -> None:
         nonlocal selection, is_selected
         selection = select_columns(source, available, required_columns, joinable_columns, keep)
-        is_selected = True
         is_data = header and looks_like_data(available, first_rows, label_column)
         if target_column is not None:
             joined = selection.joined
@@ -98,9 +100,12 @@ def read_rows(
                 "cells only below a line of column names, or below sep=; as the first line: add one"
             )
         if missing is not None:
-            raise InputError(
-                missing_column_message(source, missing, available, option, header=header, is_data=is_data)
+            raise MissingColumnError(
+                missing_column_message(
+                    source, missing, available, option, location=location, header=header, is_data=is_data
+                )
             )
+        is_selected = True
         if is_data:
             progress.print_message(
                 f"{source}: its first line, taken as column names, looks like data: "
@@ -120,11 +125,20 @@ def read_rows(
         )
     for row in rows:
         if not is_selected:
-            select(list(row.cells), ())
+            is_json = not source.startswith(HUB_PREFIX)  # whose lines may differ in their columns
+            location = row.location if is_json else source
+            try:
+                select(list(row.cells), ())
+            except MissingColumnError as error:
+                if not (errors.skip and is_json):
+                    raise
+                first_error = first_error or error
         try:
             yield _with_selection(row, selection)
         except RowError as error:
             errors.handle(row.location, str(error))
+    if first_error is not None and not is_selected:
+        raise first_error
 
 
 def _option_of(
@@ -141,7 +155,7 @@ def _with_selection(row: TableRow, selection: ColumnSelection) -> TableRow:
     """Return a row with the columns to join and the values to keep; raise `RowError` if one is missing."""
     missing = selection.missing_in(row.cells)
     if missing is not None:
-        raise RowError(f"no column {display_text(missing)}")
+        raise RowError(f"no column {display_text(missing)}; if it is empty, write null")
     if not selection.joined and selection.keep is None:
         return row
     kept = None if selection.keep is None else _kept_values(row, selection.keep, selection.kept)
@@ -173,6 +187,7 @@ def missing_column_message(
     available: list[str],
     option: str | None = None,
     *,
+    location: str = "",
     header: bool = True,
     is_data: bool = False,
 ) -> str:
@@ -183,12 +198,19 @@ def missing_column_message(
         missing: name of the column.
         available: names of the columns that exist.
         option: command-line option that names the column; None if its name is fixed.
+        location: the row that lacks it, if others may have it.
         header: whether the first line of a CSV or TSV file names its columns.
         is_data: whether the column names look like a row of data.
     """
     # Quotes show spaces around a name, which the column names of a file lose.
     shown = display_text(missing) if missing == missing.strip() else f'"{display_text(missing)}"'
-    problem = f"{source}: no column {shown}"
+    problem = f"{location or source}: no column {shown}"
+    outer = missing.partition(".")[0]
+    if outer in available and not has_header_line(source):
+        return (
+            f"{problem}; fields inside an object, such as {display_text(outer)}, are not read: give each a "
+            "column of its own"
+        )
     has_tabs = data_suffix(Path(source)) == ".tsv"
     if len(available) == 1 and any(
         separator in available[0] for separator in (",;|" if has_tabs else ";\t|")
@@ -234,6 +256,12 @@ def has_header_line(source: str) -> bool:
 def data_suffix(file: Path) -> str:
     """Return the suffix of the format of a file, in lower case, without the suffix of its compression."""
     return Path(file.stem if file.suffix.lower() in _COMPRESSED_SUFFIXES else file).suffix.lower()
+
+
+def data_stem(file: Path) -> str:
+    """Return the name of a table without the suffixes of its format and its compression."""
+    name = Path(file.stem if file.suffix.lower() in _COMPRESSED_SUFFIXES else file.name)
+    return name.stem if name.suffix.lower() in TABLE_SUFFIXES else name.name
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard, has_too_many_labels, sorted_labels
 from albertine.tasks.examples import Example, TaggedExample
 from albertine.tasks.formats.cells import example_id, parse_words
-from albertine.tasks.formats.columns import KeepRequest
+from albertine.tasks.formats.columns import KeepRequest, MissingColumnError
 from albertine.tasks.formats.conll import CONLL_SUFFIXES, read_sentences
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.formats.tables import data_suffix
@@ -113,9 +113,15 @@ class Tagging(TaskType):
         if data_suffix(Path(source)) in CONLL_SUFFIXES:
             yield from read_sentences(Path(source), errors, require_tags=require_labels)
             return
-        yield from super().read_examples(
-            source, columns, errors, require_labels=require_labels, require_ids=require_ids, keep=keep
-        )
+        try:
+            yield from super().read_examples(
+                source, columns, errors, require_labels=require_labels, require_ids=require_ids, keep=keep
+            )
+        except MissingColumnError as error:
+            if data_suffix(Path(source)) != ".tsv":
+                raise
+            advice = "if each line has a word and its tag, rename the file to .conll"
+            raise MissingColumnError(f"{error}; {advice}") from None
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
