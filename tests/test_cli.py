@@ -258,7 +258,16 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         (["info", "--compare", "brt-base"], "--compare brt-base: unknown preset (did you mean bert-base?)"),
         (["bench", "stratup"], "stratup: unknown command (did you mean startup?); known: startup, "),
         (["nothing"], "nothing: unknown command; known: info, "),
-        (["predict", "m", "--data", "d", "--keep", "a", "--keep", "b"], "--keep: given twice; give it once"),
+        (
+            ["predict", "m", "--data", "d", "--keep", "a", "--keep", "b"],
+            "--keep: given twice; give it once (a list",
+        ),
+        (["world", "show", "1.5"], "NUMBER 1.5: must be an integer"),
+        (["convert", "a", "b", "--share", "all", "--rank", "1.5"], "--rank 1.5: must be an integer"),
+        (["convert", "a", "b", "--share", "none"], "--share none: must be all"),
+        (["world", "write", "a", "--cluster", "none"], "--cluster none: must be ray"),
+        (["tokenizer", "show", "a", "-"], "TEXT -: standard input is not read here"),
+        (["fill-mask", "a", "-"], "TEXT -: standard input is not read here"),
         (
             ["plan", "--tokens", "1B", "--train.steps", "7"],
             "--tokens and --train.steps: two lengths of the run",

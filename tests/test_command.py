@@ -122,10 +122,10 @@ def test_a_broken_pipe_is_a_failure_unless_the_reader_of_the_output_has_gone(
             os.close(descriptor)
 
 
-@pytest.mark.parametrize("words", [["--out", "-"], ["--out=-"]])
+@pytest.mark.parametrize("words", [["--out", "-"], ["--out=-"], ["--plot", "-"]])
 def test_results_cannot_go_to_a_pipe(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app_raising(AssertionError("must not run")), ["work", *words]) == 2
-    assert "--out -: must be a file or a folder" in capsys.readouterr().err
+    assert f"{words[0].removesuffix('=-')} -: must be a file or a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--debug", "--debug=true"])

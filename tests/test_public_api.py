@@ -140,3 +140,7 @@ def test_tokenizer_matches_transformers(tokenizer: Path) -> None:
         plain_ids = actual.encode(*texts, add_special_tokens=False)
         assert plain_ids == reference.encode(*texts, add_special_tokens=False)
         assert actual.decode(ids) == reference.decode(ids, skip_special_tokens=True)
+
+
+def test_dir_lists_the_public_api() -> None:
+    assert dir(albertine) == sorted(albertine.__all__)

@@ -151,6 +151,11 @@ for _package in ("export", "finetune", "pretrain"):
     del globals()[_package]
 
 
+def __dir__() -> list[str]:
+    """Return the public API."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Return a name of the public API, imported when it is used."""
     if name not in _LAZY_EXPORTS:

@@ -17,12 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from cyclopts import (
     UNSET,
     App,
+    Argument,
     ArgumentCollection,
+    CoercionError,
     Group,
     Parameter,
 )
@@ -56,6 +59,8 @@ _MODEL_SETTINGS_GROUP = Group(
 _COMMON_GROUP = Group("Every command", sort_key=9)
 
 _OPTION = re.compile(r"--[A-Za-z][\w.-]*")
+STANDARD_INPUT = "/dev/stdin"
+_OUTPUT_OPTIONS = ("--out", "--plot", "--save")
 PathOrUrl = Annotated[Path, "accepts URLs of object storage"]
 
 
@@ -184,7 +189,7 @@ def _normalized_arguments(arguments: Sequence[str]) -> list[str]:
     """Return arguments with the names of options spelled with dashes, as in the help.
 
     A value that is a lone dash becomes /dev/stdin, because the parser would take it for an option; a label
-    separator stays a dash. Raise `InputError` for `--out -`.
+    separator stays a dash. Raise `InputError` for `--out -` and other options that name outputs.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words: list[str] = []
@@ -192,13 +197,19 @@ def _normalized_arguments(arguments: Sequence[str]) -> list[str]:
         option, equals, value = word.partition("=")
         if word == "-" and words and words[-1] == "--label-separator":
             words[-1] += "=-"
-        elif word == "--out=-" or (word == "-" and words and words[-1] == "--out"):
-            raise InputError("--out -: must be a file or a folder; results cannot be written to a pipe")
+        elif (output := _output_of_dash(words, word)) is not None:
+            raise InputError(f"{output} -: must be a file or a folder; results cannot be written to a pipe")
         elif word == "-":
-            words.append("/dev/stdin")
+            words.append(STANDARD_INPUT)
         else:
             words.append((option.replace("_", "-") if _OPTION.fullmatch(option) else option) + equals + value)
-    return [*words, *("/dev/stdin" if word == "-" else word for word in arguments[end:])]
+    return [*words, *(STANDARD_INPUT if word == "-" else word for word in arguments[end:])]
+
+
+def _output_of_dash(words: Sequence[str], word: str) -> str | None:
+    """Return the option whose value is a lone dash, if it names an output; `words` come before `word`."""
+    option = word.removesuffix("=-") if word.endswith("=-") else words[-1] if word == "-" and words else ""
+    return option if option in _OUTPUT_OPTIONS else None
 
 
 def _is_output_closed() -> bool:
@@ -276,3 +287,15 @@ def _extract_settings(arguments: ArgumentCollection, overrides: dict[str, Any]) 
                 table = table.setdefault(parent, {})
             table[name] = token.value if token.implicit_value is UNSET else token.implicit_value
             argument.tokens.clear()
+        else:
+            _check_values(argument)
+
+
+def _check_values(argument: Argument) -> None:
+    """Raise `CoercionError` for values that the parser would change: 1.5 to 2, and none to no value."""
+    types = {argument.hint, *get_args(argument.hint)}
+    for token in argument.tokens:
+        is_none = token.value.lower() in ("none", "null") and NoneType in types and not types & {str, Path}
+        if is_none or (int in types and not token.value.lstrip("+-").isdigit()):
+            expected = next(one for one in (*get_args(argument.hint), argument.hint) if one is not NoneType)
+            raise CoercionError(token=token, argument=argument, target_type=expected)

@@ -70,7 +70,7 @@ def _describe_usage_error(app: App, error: CycloptsError, args: Sequence[str]) -
         name = error.token.keyword or (error.argument.name if error.argument else "")
         return f"{name} {display_text(error.token.value)}: must be {_expected_value(error.target_type)}"
     if isinstance(error, RepeatArgumentError):
-        return f"{error.token.keyword}: given twice; give it once, and several values as a,b"
+        return f"{error.token.keyword}: given twice; give it once (a list of values, if it takes one, as a,b)"
     if isinstance(error, MissingArgumentError):
         return _describe_missing_argument(error)
     if isinstance(error, UnknownCommandError):

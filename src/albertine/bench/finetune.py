@@ -22,6 +22,7 @@ from albertine.bench.peer_finetuning import PeerFinetuning
 from albertine.bench.peer_model import check_transformers, peer_options
 from albertine.bench.settings import FinetuneBenchSettings
 from albertine.device import choose_device, choose_precision, synchronized_time
+from albertine.display import counted
 from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.executors.process_pool import ProcessPool
@@ -234,6 +235,6 @@ def show_finetuning(task: str, results: dict[Side, list[FinetuneBenchResult]], *
     console = progress.result_console()
     console.print(table)
     console.print(
-        f"{task}: medians of {len(results['ours'])} seeds; a long passage is several samples",
+        f"{task}: medians of {counted(len(results['ours']), 'seed')}; a long passage is several samples",
         highlight=False,
     )

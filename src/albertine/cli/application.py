@@ -1,10 +1,13 @@
 """The application of the command line: its help, the groups of its commands, and what they share."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
 import albertine
+from albertine.command import STANDARD_INPUT
+from albertine.errors import InputError
 from albertine.executors.cluster import ClusterName
 
 MODELS = Group("Models", sort_key=1)
@@ -49,6 +52,12 @@ app = App(
 app["--help"].group = SETUP
 app["--version"].group = SETUP
 app.register_install_completion_command(group=SETUP, help="Install tab completion for the current shell.")
+
+
+def check_texts(texts: Iterable[str]) -> None:
+    """Raise `InputError` for a lone dash in place of a text: elsewhere, it is standard input."""
+    if STANDARD_INPUT in texts:
+        raise InputError("TEXT -: standard input is not read here; give the text itself")
 
 
 def report_unfinished_runs(*sources: str) -> None:

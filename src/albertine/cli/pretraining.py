@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from albertine import progress
-from albertine.cli.application import PRETRAINING, JsonFlag, app, report_unfinished_runs
+from albertine.cli.application import PRETRAINING, JsonFlag, app, check_texts, report_unfinished_runs
 from albertine.command import (
     DEFAULT_OPTIONS,
     MODEL_SETTINGS_PARAMETER,
@@ -176,6 +176,7 @@ def fill_mask(
     """
     from albertine.inference.show_fill_mask import show_fill_mask
 
+    check_texts(text)
     show_fill_mask(checkpoint, text, options.read_settings(FillMaskSettings), as_json=json)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from albertine.check.settings import CheckSettings
-from albertine.cli.application import TEXTS, ClusterOption, JsonFlag, app
+from albertine.cli.application import TEXTS, ClusterOption, JsonFlag, app, check_texts
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, NoSettings, PathOrUrl
 from albertine.corpus.settings import CorpusSettings, CorpusShowSettings
 from albertine.errors import InputError, ProblemsFound
@@ -70,6 +70,7 @@ def tokenizer_show(
     unused = None if stats else first_changed(reading_settings, ("layout", "field", "language", "on_error"))
     if unused:
         raise InputError(f"--{unused.replace('_', '-')}: is for --stats FILE; leave it out")
+    check_texts([text or ""])
     check_text(text or "", "TEXT")
     tokenizer = load_tokenizer(folder)
     stats_result = show.tokenizer_stats(tokenizer, stats, reading_settings) if stats else None
