@@ -222,6 +222,8 @@ def test_settings_without_effect_are_refused(option: str, capsys: pytest.Capture
     ],
 )
 def test_what_the_peer_cannot_do_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(SettingError, match=r"metric = .*compared by the task's"):
+        FinetuneBenchSettings(task="classify", data="x.csv", metric="macro_f1")
     train = replace(FinetuneBenchSettings(task="classify", data="x.csv").train, **{name: value})
     with pytest.raises(SettingError, match=f"train.{name} = .*one learning rate, and without class weights"):
         FinetuneBenchSettings(task="classify", data="x.csv", train=train)

@@ -2,12 +2,14 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
 
 from albertine.bench import plan as plan_bench
+from albertine.bench.plan import PlannedRun
 from albertine.bench.settings import PlanBenchSettings
 from albertine.device import peak_memory
 from albertine.plan.estimate import StepTime
@@ -17,7 +19,7 @@ from albertine.plan.workload import make_workload
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import SettingsSource, build_settings
 
-LINE = plan_bench.PlannedRun("a", 4, 11.0, 10.0, 2_000_000_000, 2_100_000_000)
+LINE = PlannedRun("a", 4, 11.0, 10.0, 2_000_000_000, 2_100_000_000)
 
 
 def test_the_five_runs_have_valid_settings_and_differ() -> None:
@@ -31,7 +33,12 @@ def test_the_five_runs_have_valid_settings_and_differ() -> None:
 
 
 def test_predictions_are_shown_beside_measurements(capsys: pytest.CaptureFixture[str]) -> None:
-    plan_bench.show_plans(iter([LINE]), as_json=True)
+    def interrupted() -> Iterator[PlannedRun]:
+        yield LINE
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plan_bench.show_plans(interrupted(), as_json=True)
     (line,) = json.loads(capsys.readouterr().out)["lines"]
     assert line["ratio"] == pytest.approx(1.1)
     plan_bench.show_plans(iter([LINE]), as_json=False)

@@ -103,6 +103,30 @@ def test_a_server_that_does_not_start_is_an_error(
         pass
 
 
+@pytest.mark.parametrize(("peer", "advice"), [("other", "--peer other must be"), (None, "report this")])
+def test_other_probabilities_are_an_error(
+    peer: str | None, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def probabilities(port: int, *_: object) -> list[dict[str, float]]:
+        return [{"x": 0.5 + 0.1 * port}]
+
+    monkeypatch.setattr(serve, "_all_probabilities", probabilities)
+    with pytest.raises(WorkError, match=f"differ by 0.1; {advice}"):
+        asyncio.run(serve._check_same_results({"ours": 0, "peer": 1}, "", [], 0.01, peer))
+
+
+def test_the_peer_truncates_like_the_server(checkpoint: Path, tmp_path: Path) -> None:
+    save_folder(
+        Model(MODEL, HeadSettings("classify"), seed=3), tmp_path, tokenizer=load_tokenizer(checkpoint)
+    )
+    (predict,) = [
+        route.endpoint
+        for route in create_peer_app(str(tmp_path), 8).routes
+        if getattr(route, "path", "") == "/predict"
+    ]
+    assert predict("ka lo " * 4)["probabilities"] == predict("ka lo " * 9)["probabilities"]
+
+
 def test_quantiles() -> None:
     values = [float(number) for number in range(1, 101)]
     assert [serve._quantile(values, fraction) for fraction in (0.0, 0.5, 0.99)] == [1.0, 50.0, 99.0]
@@ -130,7 +154,7 @@ def test_the_peer_serves_networks_with_a_modelling_file(
 ) -> None:
     model = Model(replace(MODEL, rotary=True), HeadSettings("classify"), seed=3)
     save_folder(model, tmp_path / "model", tokenizer=load_tokenizer(checkpoint))
-    assert create_peer_app(str(tmp_path / "model"))
+    assert create_peer_app(str(tmp_path / "model"), 32)
     # No question whether to run the file: the benchmark expects the address there.
     assert capsys.readouterr().out == ""
 

@@ -9,11 +9,10 @@ Three things are timed:
 - loading these samples as batches for training, with worker processes; without a peer.
 """
 
-import os
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice, pairwise
@@ -34,6 +33,7 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.masking import prediction_count
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.corpus.shards import Shard
+from albertine.processes import num_cores
 from albertine.text.documents import ReadErrors, read_documents
 from albertine.text.language_detection import resolve_reading_language
 from albertine.text.settings import ReadingSettings
@@ -181,7 +181,7 @@ def _draw_with_peer(
 
 def _measure_batches(dataset: PretrainDataset, settings: CorpusBenchSettings) -> CorpusComparison:
     """Measure batches as training loads them, with one worker per core."""
-    workers = os.cpu_count() or 1
+    workers = num_cores()
     rates = []
     for _ in range(settings.runs):
         batches = iter(BatchLoader(dataset, 64 * settings.max_length, workers=workers))
@@ -202,7 +202,17 @@ def _timed(function: Callable[[], T]) -> tuple[T, float]:
 
 
 def show_corpus(lines: Iterator[CorpusComparison], *, as_json: bool) -> None:
-    """Print the results as a table or JSON."""
+    """Print the results as a table or JSON; if a measurement fails or is interrupted, those before it."""
+    finished: list[CorpusComparison] = []
+    try:
+        for line in lines:
+            finished.append(line)  # noqa: PERF402  # keeps what there is before an error
+    finally:
+        if finished:
+            _print_corpus(finished, as_json=as_json)
+
+
+def _print_corpus(lines: Sequence[CorpusComparison], *, as_json: bool) -> None:
     if as_json:
         progress.print_json({"lines": [asdict(line) for line in lines]})
         return

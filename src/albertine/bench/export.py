@@ -123,11 +123,17 @@ def _write_exports(model: Model, folder: Path, to: ExportFormat) -> None:
     for precision in precisions:
         out = folder / f"{to}-{precision}"
         out.mkdir()
+        write_config(model, out)
         files = write_model(model, out, to, in_steps=False)
+        _record(out, to, "fp32", files)
         if precision == "int8":
             quantize(out, to, calibration, in_steps=False)
-        write_config(model, out)
-        ExportRecord(to, precision, False, {name: file_checksum(out / name) for name in files}).write(out)
+            _record(out, to, "int8", [name for name in files if (out / name).exists()])
+
+
+def _record(folder: Path, to: ExportFormat, precision: ExportPrecision, files: Sequence[str]) -> None:
+    checksums = {name: file_checksum(folder / name) for name in files}
+    ExportRecord(to, precision, False, checksums).write(folder)
 
 
 def _in_new_process(case: EngineCase, folder: Path, runs: int) -> EngineResult:

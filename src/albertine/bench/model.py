@@ -12,7 +12,8 @@ import multiprocessing
 import signal
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -164,10 +165,11 @@ def _measure_case(
 
 def _request(pipe: Connection, command: _Command) -> float:
     """Send a command to the process of a side and return its answer; see `_run_side`."""
-    try:
+    with suppress(BrokenPipeError):  # a process that has failed sent its error before
         pipe.send(command)
+    try:
         answer = pipe.recv()
-    except (EOFError, BrokenPipeError):
+    except (EOFError, ConnectionResetError):
         raise WorkError(
             "a process of the benchmark died, probably for lack of memory; use a smaller model or batch"
         ) from None
@@ -309,7 +311,17 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
 
 
 def show_comparisons(results: Iterator[ModelComparison], *, as_json: bool) -> None:
-    """Print the results as a table or JSON."""
+    """Print the results as a table or JSON; if a case fails or is interrupted, those before it."""
+    finished: list[ModelComparison] = []
+    try:
+        for result in results:
+            finished.append(result)  # noqa: PERF402  # keeps what there is before an error
+    finally:
+        if finished:
+            _print_comparisons(finished, as_json=as_json)
+
+
+def _print_comparisons(results: Sequence[ModelComparison], *, as_json: bool) -> None:
     if as_json:
         progress.print_json({"lines": [result.to_json() for result in results]})
         return

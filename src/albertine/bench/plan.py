@@ -11,7 +11,7 @@ a busy machine can become slower than that; a run with a part that reaches its l
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -229,7 +229,17 @@ def _train(job: _RunJob) -> tuple[float, int]:
 
 
 def show_plans(runs: Iterator[PlannedRun], *, as_json: bool) -> None:
-    """Print the runs as a table or JSON."""
+    """Print the runs as a table or JSON; if a run fails or is interrupted, those before it."""
+    finished: list[PlannedRun] = []
+    try:
+        for run in runs:
+            finished.append(run)  # noqa: PERF402  # keeps what there is before an error
+    finally:
+        if finished:
+            _print_plans(finished, as_json=as_json)
+
+
+def _print_plans(runs: Sequence[PlannedRun], *, as_json: bool) -> None:
     if as_json:
         progress.print_json({"lines": [run.to_json() for run in runs]})
         return

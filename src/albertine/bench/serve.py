@@ -72,14 +72,15 @@ def measure_servers(model: str, settings: ServeBenchSettings) -> list[ServerLoad
         info = asyncio.run(_info(ports["albertine"]))
         endpoint = info["endpoints"][0]
         if (reason := _missing_peer(model, endpoint["type"], settings)) is None:
-            peer = [sys.executable, "-m", "albertine.bench.peer_server", settings.peer or model]
+            peer = [sys.executable, "-m", "albertine.bench.peer_server"]
+            peer += [settings.peer or model, str(info["max_length"])]
             ports["fastapi + transformers"] = stack.enter_context(_server(peer))
         else:
             progress.print_message(f"without the peer: {reason}")
         bodies = _request_bodies(endpoint)
         if len(ports) > 1:
             tolerance = _TOLERANCE if info["model_dtype"] == "float32" else _ROUNDED_TOLERANCE
-            asyncio.run(_check_same_results(ports, endpoint["path"], bodies, tolerance))
+            asyncio.run(_check_same_results(ports, endpoint["path"], bodies, tolerance, settings.peer))
         runs = [(callers, server) for callers in CALLERS for server in ports]
         return [
             _measure(server, ports[server], endpoint["path"], bodies, callers, settings.seconds)
@@ -170,18 +171,18 @@ def _request_bodies(endpoint: dict[str, Any]) -> list[bytes]:
 
 
 async def _check_same_results(
-    ports: Mapping[str, int], path: str, bodies: Sequence[bytes], tolerance: float
+    ports: Mapping[str, int], path: str, bodies: Sequence[bytes], tolerance: float, peer: str | None
 ) -> None:
     """Raise `WorkError` if the servers do not predict the same probabilities, up to a tolerance."""
+    advice = f"--peer {peer} must be the same model" if peer else "report this, with the model"
     ours, theirs = [await _all_probabilities(port, path, bodies) for port in ports.values()]
     for first, second in zip(ours, theirs, strict=True):
         if first.keys() != second.keys():
-            raise WorkError("bench serve: the servers predict other labels; --peer must be the same model")
+            raise WorkError(f"bench serve: the servers predict other labels; {advice}")
         difference = max(abs(first[label] - second[label]) for label in first)
         if difference > tolerance:
             raise WorkError(
-                f"bench serve: the probabilities of the servers differ by {difference:.2g}; --peer must be "
-                "the same model"
+                f"bench serve: the probabilities of the servers differ by {difference:.2g}; {advice}"
             )
 
 

@@ -121,6 +121,8 @@ class FinetuneBenchSettings(FinetuneSettings):
                 raise SettingError(f"train.{name}", getattr(train, name), problem)
         if self.random_weights:
             raise SettingError("random_weights", True, "both sides start from the checkpoint; leave it out")
+        if self.metric is not None:
+            raise SettingError("metric", self.metric, "both sides are compared by the task's; leave it out")
         if train.exits:
             raise SettingError("train.exits", True, "transformers has no exits to compare with")
         for name in ("co_matching", "matching"):
