@@ -1,9 +1,17 @@
-"""Signals while other processes are started."""
+"""Cores of this process, and signals while other processes are started."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextmanager

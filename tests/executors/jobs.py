@@ -43,6 +43,21 @@ def fail_by_a_bug(number: int) -> int:
     return 1 // number
 
 
+class TwoArgumentsError(Exception):
+    """Cannot be unpickled, because `args` has only the message."""
+
+    def __init__(self, name: str, problem: str):
+        super().__init__(f"{name} is {problem}")
+
+
+def fail_with_two_arguments(_: object) -> None:
+    raise TwoArgumentsError("b", "empty")
+
+
+def fail_at_start() -> None:
+    raise InputError("a.txt: no such file; name another")
+
+
 def die_once(marker: Path) -> str:
     """Kill the worker the first time."""
     if not marker.exists():

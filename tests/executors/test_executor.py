@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.jobs import slow_if_first, square
+from tests.executors.jobs import fail_at_start, fail_with_two_arguments, slow_if_first, square
 
 from albertine.cli import app
 from albertine.command import run_command
@@ -20,6 +20,7 @@ from albertine.executors.process_pool import ProcessPool
 from albertine.executors.ray_address import running_cluster
 from albertine.executors.ray_worker import JobSetup
 from albertine.extras import install_command
+from albertine.processes import num_cores
 
 
 class SimulatedWork:
@@ -73,6 +74,13 @@ def test_a_pool_keeps_the_order_if_asked() -> None:
 def test_a_pool_yields_what_is_finished() -> None:
     results = list(ProcessPool(2).run(square, range(6), advice=""))
     assert sorted(results) == [(number, number * number) for number in range(6)]
+
+
+def test_errors_of_workers_keep_their_message() -> None:
+    with pytest.raises(InputError, match=r"a\.txt: no such file"):
+        list(ProcessPool(1).run(square, [1], initializer=fail_at_start, advice=""))
+    with pytest.raises(RuntimeError, match="TwoArgumentsError: b is empty"):
+        list(ProcessPool(1).run(fail_with_two_arguments, [1], advice=""))
 
 
 def test_without_a_name_there_is_no_cluster() -> None:
@@ -183,3 +191,8 @@ def test_a_worker_of_another_version_is_refused(tmp_path: Path, monkeypatch: pyt
 def test_a_worker_without_the_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="missing: No such file or directory; all nodes"):
         JobSetup(square, None, (), tmp_path / "missing").prepare_worker()
+
+
+def test_cores_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3}, raising=False)
+    assert num_cores() == 2

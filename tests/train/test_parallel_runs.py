@@ -64,7 +64,7 @@ def test_runs_side_by_side_share_the_memory_of_a_gpu(
 ) -> None:
     gpu, memory = torch.device("cuda"), gigabytes * 2**30
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=memory))
-    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    monkeypatch.setattr("albertine.train.parallel_runs.num_cores", lambda: 16)
     assert worker_count(20, gpu) == workers
     assert worker_count(1, gpu) == 1
     assert worker_count(20, CPU) == 8

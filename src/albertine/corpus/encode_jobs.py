@@ -25,6 +25,7 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.corpus.shards import EncodedDocuments, to_record_batch, write_record_batches
 from albertine.executors.executor import Executor
 from albertine.executors.process_pool import ProcessPool
+from albertine.processes import num_cores
 from albertine.text.characters import language_warning, lost_characters, single_characters
 from albertine.text.documents import ReadErrors, read_documents
 from albertine.text.sources import Source, SourceChunk, source_chunks
@@ -84,7 +85,7 @@ def run_jobs(
         if job.file.exists():
             progress.print_message(f"{job.file}: damaged; its text is encoded again")
     total = sum(job.text_bytes for job in jobs)
-    workers = min(settings.workers or os.cpu_count() or 1, max(1, len(remaining)))
+    workers = min(settings.workers or num_cores(), max(1, len(remaining)))
     with progress.progress_counter("Encoding text", total=total or None, unit="bytes") as advance:
         advance(total - sum(job.text_bytes for job in remaining))
         finished: Iterator[tuple[EncodeJob, str | None]]

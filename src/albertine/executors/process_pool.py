@@ -5,11 +5,13 @@ A worker exits when its parent does, even if the parent was killed.
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.synchronize import Event
 from typing import Any
 
@@ -18,7 +20,9 @@ from albertine.errors import WorkError
 from albertine.executors.executor import POLL_SECONDS, JobT, ResultT, run_window
 from albertine.processes import block_signals
 
-_stop_requested: Event | None = None  # in a worker: whether its pool is stopping
+# In a worker: whether its pool is stopping, and what to call before the first job.
+_stop_requested: Event | None = None
+_initializer: Callable[[], None] | None = None
 
 
 class ProcessPool:
@@ -75,19 +79,36 @@ class ProcessPool:
 def _initialize_worker(
     stop_requested: Event, initializer: Callable[..., None] | None, initargs: tuple[Any, ...]
 ) -> None:
-    global _stop_requested
+    global _stop_requested, _initializer
     _stop_requested = stop_requested
+    # A job calls it, because an error in a worker's start would break the pool without its message.
+    _initializer = None if initializer is None else partial(initializer, *initargs)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     progress.set_quiet(True)
-    if initializer is not None:
-        initializer(*initargs)
 
 
 def _run_job(function: Callable[[JobT], ResultT], job: JobT) -> ResultT:
     """Run a job in a worker, unless its pool is stopping; a worker outlives a job that handles SIGTERM."""
+    global _initializer
     if _stop_requested is not None and _stop_requested.is_set():
         raise WorkError("the command was stopped before this job")
-    return function(job)
+    try:
+        if _initializer is not None:
+            _initializer()
+            _initializer = None
+        return function(job)
+    except Exception as error:
+        if not _can_be_pickled(error):  # the pool would break when it reads the error
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        raise
+
+
+def _can_be_pickled(error: Exception) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
 
 
 def _exit_with_parent() -> None:

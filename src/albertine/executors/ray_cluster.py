@@ -26,7 +26,7 @@ from albertine.executors.ray_jobs import LostNode, RemoteJobs
 from albertine.executors.ray_worker import JobSetup
 from albertine.extras import install_command
 from albertine.interruptions import recent_interruption
-from albertine.processes import block_signals
+from albertine.processes import block_signals, num_cores
 
 # Read when Ray is imported, and by the processes that it starts: send no statistics to its authors; print no
 # messages of the cluster on standard output, where results are; give workers the priority of the command.
@@ -139,7 +139,7 @@ class RayCluster:
                 # Short, because the path of a socket is limited to about 100 characters.
                 self._folder = Path(tempfile.mkdtemp(prefix="albertine-ray-", dir="/tmp"))
                 options |= {"include_dashboard": False, "_temp_dir": str(self._folder)}
-                options["num_cpus"] = max(cores, os.cpu_count() or 1)
+                options["num_cpus"] = max(cores, num_cores())
             handler = signal.getsignal(signal.SIGTERM)  # which Ray replaces
             try:
                 with _OwnGroups() if address is None else nullcontext():
@@ -151,12 +151,12 @@ class RayCluster:
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGTERM, handler)
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        num_cores = int(sum(node["Resources"].get("CPU", 0) for node in nodes))
+        total_cores = int(sum(node["Resources"].get("CPU", 0) for node in nodes))
         place = "a cluster of this machine alone"
         if address is not None:
             place = f"the cluster at {ray.get_runtime_context().gcs_address}"
         progress.print_message(
-            f"Ray: {place}, {counted(len(nodes), 'node')} with {counted(num_cores, 'core')}"
+            f"Ray: {place}, {counted(len(nodes), 'node')} with {counted(total_cores, 'core')}"
         )
 
     def _max_pending(self, cores: int, gpus: int) -> int:

@@ -5,7 +5,6 @@ Narrow models are no faster on several cores, and on a GPU one run waits for Pyt
 The processes print nothing. The progress line counts finished steps, by default from the metrics logs.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ import torch
 from albertine import progress
 from albertine.executors.executor import Executor, JobT, ResultT
 from albertine.executors.process_pool import ProcessPool
+from albertine.processes import num_cores
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
 
 _MIN_WIDTH_FOR_WHOLE_DEVICE = 768  # narrower models leave cores, or a GPU, idle
@@ -33,7 +33,7 @@ def is_faster_in_parallel(device: torch.device, hidden_size: int) -> bool:
 
 def worker_count(runs: int, device: torch.device) -> int:
     """Return the number of worker processes for a number of runs."""
-    workers = min(runs, os.cpu_count() or 1, _MAX_WORKERS)
+    workers = min(runs, num_cores(), _MAX_WORKERS)
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory
         workers = min(workers, max(1, memory // _GPU_BYTES_PER_WORKER))
@@ -63,7 +63,7 @@ def run_in_parallel(
     assert executor is None or device.type == "cpu"  # a cluster assigns whole GPUs: see `run_on_cluster`
     # The threads and the memory of a worker must not depend on the number of runs: the weights depend on the
     # number of threads, and on the size of micro-batches, which follows from the memory.
-    threads = max(1, (os.cpu_count() or 1) // _MAX_WORKERS)
+    threads = max(1, num_cores() // _MAX_WORKERS)
     most_workers = worker_count(_MAX_WORKERS, device)
     is_gpu_shared = device.type == "cuda" and most_workers > 1
     gpu_fraction = _GPU_FRACTION / most_workers if is_gpu_shared else None

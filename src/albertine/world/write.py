@@ -17,6 +17,7 @@ from albertine import progress
 from albertine.atomic import atomic_folder
 from albertine.executors.executor import Executor
 from albertine.executors.process_pool import ProcessPool
+from albertine.processes import num_cores
 from albertine.storage.upload import check_output_folder, output_folder
 from albertine.world.readme import TaskSummary, TextSummary, readme
 from albertine.world.settings import WorldSettings
@@ -224,7 +225,7 @@ def write_world(
         texts = {name: TextSummary(name) for name in GENRES_BY_FOLDER}
         tasks: dict[str, TaskSummary] = {}
         # Closed before the folder is removed after an error, so that no job still writes to it.
-        with closing(_run_jobs(jobs, settings.workers or os.cpu_count() or 1, executor)) as summaries:
+        with closing(_run_jobs(jobs, settings.workers or num_cores(), executor)) as summaries:
             for summary in progress.track(summaries, "Writing the world", total=len(jobs), unit="jobs"):
                 if isinstance(summary, TextSummary):
                     texts[summary.folder].add(summary)
