@@ -49,13 +49,18 @@ def app_raising(error: BaseException) -> App:
             RuntimeError("[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory"),
             1,
             "albertine: out of memory ([enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't "
-            "allocate memory); use a smaller model or micro-batch\n",
+            "allocate memory); use a smaller model or micro-batch, or fewer workers\n",
         ),
-        (MemoryError("1 GB"), 1, "albertine: out of memory (1 GB); use a smaller model or micro-batch\n"),
+        (
+            MemoryError("1 GB"),
+            1,
+            "albertine: out of memory (1 GB); use a smaller model or micro-batch, or fewer workers\n",
+        ),
         (
             torch.OutOfMemoryError("Tried to allocate 2 GiB"),
             1,
-            "albertine: out of memory (Tried to allocate 2 GiB); use a smaller model or micro-batch\n",
+            "albertine: out of memory (Tried to allocate 2 GiB); use a smaller model or micro-batch, or fewer "
+            "workers\n",
         ),
         (InputError("\x1b[2Ja.txt: empty"), 2, "albertine: \\x1b[2Ja.txt: empty\n"),
         (

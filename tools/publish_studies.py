@@ -76,5 +76,8 @@ def _row(one: ReportSummary, measured_on: str) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print('usage: publish_studies.py STUDIES "MACHINE, DATE"', file=sys.stderr)
+        sys.exit(2)
     for report in publish(Path(sys.argv[1]), DOCS, sys.argv[2]):
         print(f"{report.claim} ({report.scale}): {report.outcome}")

@@ -42,7 +42,10 @@ def describe_error(app: App, error: Exception, args: Sequence[str]) -> tuple[Exi
             return ExitStatus.BAD_INPUT, f"{name}{error.strerror}; name another path"
         return ExitStatus.FAILED, f"{name}{error.strerror or error}{advice}"
     if is_out_of_memory(error):
-        return ExitStatus.FAILED, f"out of memory ({_one_line(error)}); use a smaller model or micro-batch"
+        return (
+            ExitStatus.FAILED,
+            f"out of memory ({_one_line(error)}); use a smaller model or micro-batch, or fewer workers",
+        )
     return ExitStatus.FAILED, (
         f"internal error: {type(error).__name__}: {_one_line(error)}; "
         "run again with --debug and report the traceback"

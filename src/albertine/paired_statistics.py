@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 _QUANTILE = 0.975  # of a two-sided interval of 95%
 POWER = 0.8  # share of studies that find a detectable difference
-# Share of studies in which one end of an interval is inside of a margin, so that both are in four of five.
+# Share of studies in which one end of an interval is within the margin; both are in at least 80%.
 POWER_OF_ONE_END = 0.9
 MAX_SEEDS = 1000  # of an estimate of the seeds that are needed
 

@@ -49,7 +49,7 @@ SeedResults = Mapping[Variant, RunResult]
 
 
 def shallow(layers: int) -> Variant:
-    """Return the variant with fewer layers."""
+    """Return the variant whose model has this number of layers."""
     return Variant(str(layers), layers=layers)
 
 

@@ -1,8 +1,8 @@
 """Exits in padded batches, as they were published: a batch runs until its last example has left.
 
-The predictions are those of strips, because each example keeps that of the step at which it left. What
-differs is the time: padding, and examples that have left, are computed until the batch is done, and the
-last layer for all tokens, of which a strip computes only what the head reads.
+The predictions equal those of strips, because each example keeps the prediction of the step at which it
+left. Only the time differs: padding and examples that have left are computed until the batch is done. The
+last layer is computed for all tokens; in a strip, only for those that the head reads.
 """
 
 import time

@@ -213,7 +213,7 @@ class PipelineBenchSettings(Settings):
     """Settings of `albertine bench pipeline`."""
 
     runs: int = setting(
-        9, "Measurements of each workload, ten times as many of a single text.", minimum=1, maximum=1000
+        9, "Measurements of each workload; of a single text, ten times as many.", minimum=1, maximum=1000
     )
     device: DeviceName = setting("cpu", "Device.")
     precision: PrecisionName = setting("auto", "Precision of the matrix products; auto as in predict.")

@@ -122,8 +122,8 @@ def embed(
     Example: albertine embed my-run --data sentences.txt --out vectors.npy
 
     Args:
-        model: A run, a folder of a checkpoint (also of transformers, sentence-transformers) or of an export
-            with --task embed, a URL of one, or a hub name.
+        model: A run, a checkpoint (also of transformers or sentence-transformers), an export with --task
+            embed, a URL of one of these, or a hub name.
         out: A new .npy or .jsonl file, or its URL; default: JSON lines on standard output.
     """
     from albertine.inference.embed import embed as embed_file

@@ -38,7 +38,7 @@ class Executor(Protocol):
             initializer: called once in each worker before its first job.
             initargs: arguments of `initializer`.
             on_poll: called in this process about twice a second while workers run.
-            in_order: yield the results in the order of the jobs, in place of the order of completion.
+            in_order: yield the results in the order of the jobs; by default, in that in which they finish.
             cores: threads of a job.
             gpus: GPUs of a job.
             advice: what the user can try if a worker dies; the end of the error message.
@@ -60,7 +60,7 @@ def run_window(
         submit: starts the work on a job and returns its handle.
         wait: returns those of some handles whose work is finished; it may return none.
         max_pending: returns how many jobs may be submitted and not yielded yet.
-        in_order: yield in the order of the jobs, in place of the order of completion.
+        in_order: yield in the order of the jobs; else, in that in which they finish.
     """
     remaining = iter(jobs)
     pending: dict[HandleT, JobT] = {}  # in the order of the jobs

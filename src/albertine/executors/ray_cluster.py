@@ -28,8 +28,8 @@ from albertine.extras import install_command
 from albertine.interruptions import recent_interruption
 from albertine.processes import block_signals, num_cores
 
-# Read when Ray is imported, and by the processes that it starts: send no statistics to its authors; print no
-# messages of the cluster on standard output, where results are; give workers the priority of the command.
+# Variables of Ray, in this process and in those that it starts: send no usage statistics; keep the cluster's
+# messages off standard output, which is for results; give workers the priority of the command.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "1",

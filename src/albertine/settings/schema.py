@@ -127,8 +127,8 @@ def _explicit_keys(settings: Settings, default: Settings, prefix: str) -> Iterat
 def first_changed(settings: Settings, names: Iterable[str]) -> str | None:
     """Return the first of some settings whose value is not the default; None if there is none.
 
-    A settings file may give defaults, so a command refuses a setting that it does not use only if this
-    returns it.
+    A command refuses settings that it does not use, but not a value that equals the default, because a
+    settings file may state all values.
     """
     default = type(settings)()
     return next((name for name in names if getattr(settings, name) != getattr(default, name)), None)
