@@ -59,8 +59,8 @@ def app_raising(error: BaseException) -> App:
         (
             torch.OutOfMemoryError("Tried to allocate 2 GiB"),
             1,
-            "albertine: out of memory (Tried to allocate 2 GiB); use a smaller model or micro-batch, or fewer "
-            "workers\n",
+            "albertine: out of memory (Tried to allocate 2 GiB); use a smaller model or micro-batch, or "
+            "fewer workers\n",
         ),
         (InputError("\x1b[2Ja.txt: empty"), 2, "albertine: \\x1b[2Ja.txt: empty\n"),
         (
