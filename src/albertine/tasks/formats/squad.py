@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 from albertine import progress
 from albertine.errors import InputError
@@ -79,15 +79,15 @@ def _read_json(file: Path) -> dict[str, Any]:
     return content
 
 
-def _is_list_of_objects(value: Any) -> bool:
+def _is_list_of_objects(value: Any) -> TypeGuard[list[dict[str, Any]]]:
     return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def _require_list(record: dict[str, Any], key: str, location: str) -> list[dict[str, Any]]:
-    items: Any = record.get(key)
+    items = record.get(key)
     if not _is_list_of_objects(items):
         raise InputError(f"{location}: has no list {key}, which a file of SQuAD needs")
-    return cast(list[dict[str, Any]], items)
+    return items
 
 
 def _parse_question(entry: dict[str, Any], context: str, location: str) -> QuestionExample:
