@@ -355,7 +355,11 @@ def test_texts_calibrate_a_pretrained_model(
 def test_a_pretrained_model_in_int8_needs_a_corpus(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--data: .* is pre-trained; give --corpus"):
         export(checkpoint, tmp_path / "out", ExportSettings(precision="int8", data="rows.csv"))
-    for to, advice in (("onnx", "--force exports"), ("openvino", "--force with --calibrate exports")):
+    of_format: dict[ExportFormat, str] = {
+        "onnx": "--force exports",
+        "openvino": "--force with --calibrate exports",
+    }
+    for to, advice in of_format.items():
         with pytest.raises(InputError, match=f"--corpus is missing: its .* int8 loses; {advice} it unseen"):
             export(checkpoint, tmp_path / "out", ExportSettings(to=to, precision="int8"))
 

@@ -91,7 +91,13 @@ def test_advice_for_a_long_run(checkpoint: Path, finetune_settings: FinetuneSett
             "a bag of words, a linear model on words and bigrams, scores higher (accuracy 75.0) than"
         )
         assert f"this model (50.0); to improve the model, {remedy}" in advice
-    several = replace(best, run_name="seed-0", metrics={"pearson": 0.03, "spearman": 0.02})
+    several = replace(
+        results.best,
+        steps=10_000,
+        best_step=5_000,
+        run_name="seed-0",
+        metrics={"pearson": 0.03, "spearman": 0.02},
+    )
     similarity = replace(large, task=replace(large.task, primary_metrics=("pearson", "spearman")))
     advice = baseline_module.baseline_advice(
         {"pearson": 0.44, "spearman": 0.51}, several, similarity, finetune_settings

@@ -512,7 +512,9 @@ def test_named_question_column_must_exist(named_in: str, checkpoint: Path, tmp_p
         assert predict(model, settings, tmp_path / "a.jsonl") == 1
         settings = settings.with_explicit_keys({"question"})  # as in --question question
     name = columns.get("question", "question")
-    with pytest.raises(InputError, match=rf"new.jsonl, line 1: no column {name}; .*name another with --question"):
+    with pytest.raises(
+        InputError, match=rf"new.jsonl, line 1: no column {name}; .*name another with --question"
+    ):
         predict(model, settings, tmp_path / "b.jsonl")
 
 
@@ -531,7 +533,9 @@ def test_columns_of_all_training_questions_must_exist(checkpoint: Path, tmp_path
         if needed is None:
             assert predict(model, settings, tmp_path / f"{name}-predictions.jsonl") == 1
             continue
-        with pytest.raises(InputError, match=r"new.jsonl, line 1: no column question; .*name another with --quest"):
+        with pytest.raises(
+            InputError, match=r"new.jsonl, line 1: no column question; .*name another with --quest"
+        ):
             predict(model, settings, tmp_path / f"{name}-predictions.jsonl")
 
 
