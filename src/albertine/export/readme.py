@@ -31,6 +31,8 @@ from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card_file
 from albertine.tasks.registry import TASK_TYPES
+from albertine.tasks.types.span_extraction import SpanExtraction
+from albertine.tasks.types.tagging import Tagging
 from albertine.tasks.types.task_type import TaskType
 from albertine.tasks.types.text_task import TextTask
 
@@ -197,9 +199,9 @@ def write_readme(
 
 def _example_of_task(task_type: type[TaskType], card: TaskCard, head: HeadSettings) -> CodeExample:
     """Return what the code encodes and prints for a fine-tuned model."""
-    if head.kind == "span":
+    if issubclass(task_type, SpanExtraction):
         return question_example(card, answerable=head.answerable)
-    if head.kind == "token":
+    if issubclass(task_type, Tagging):
         return WORDS_EXAMPLE
     return text_example(has_labels=task_type.targets_are_labels and issubclass(task_type, TextTask))
 
