@@ -545,6 +545,17 @@ def test_every_preset_can_be_planned() -> None:
         assert plan(name, "H200").seconds > 0
 
 
+def test_causal_samples_are_evaluated_twice_and_need_memory_for_half_of_the_tokens() -> None:
+    masked, few, many = (
+        plan("albertine-base", "H100", tokens="1B", objective={"causal_fraction": fraction})
+        for fraction in (0.0, 0.25, 0.75)
+    )
+    assert few.workload.evaluated_tokens == many.workload.evaluated_tokens
+    assert few.workload.evaluated_tokens == 2 * masked.workload.evaluated_tokens
+    largest = [one.largest_micro_batch for one in (masked, few, many)]
+    assert largest[0] > largest[1] == largest[2]
+
+
 def test_the_first_and_the_last_step_are_evaluated() -> None:
     train = {"steps": 100, "evaluate_every": 40, "evaluate_tokens": 1_000}
     workload = make_workload(settings(model={"preset": "albert-tiny"}, train=train))

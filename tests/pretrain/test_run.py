@@ -185,6 +185,23 @@ def test_causal_samples_that_cannot_be_are_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_samples_that_repeat_need_larger_steps(settings: PretrainSettings, tmp_path: Path) -> None:
+    """Where the pattern of causal samples jumps, a step of one causal sample could have none."""
+    objective = replace(settings.objective, causal_fraction=0.2, distinct_epochs=1)
+    with pytest.raises(InputError, match="a step of 8 samples is too small"):
+        pretrain(tmp_path / "run", replace(settings, objective=objective))
+
+
+def test_a_length_in_minutes_is_measured_with_smaller_steps(
+    settings: PretrainSettings, tmp_path: Path
+) -> None:
+    """A fraction of 0.1 needs ten samples in a step of the run, not in one of the trial."""
+    settings = replace(settings, objective=replace(settings.objective, causal_fraction=0.1))
+    settings = with_train(settings, steps=0, minutes=0.01, batch_tokens=1024, micro_batch_tokens=64)
+    pretrain(tmp_path / "run", settings)
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_tokens", [1024, 4096])
 def test_loss_falls_below_the_unigram_baseline(

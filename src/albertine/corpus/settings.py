@@ -91,6 +91,11 @@ class ObjectiveSettings(Settings):
         return (1 - causal) * self.mlm_probability + causal * CAUSAL_TARGET_FRACTION
 
     @property
+    def evaluation_passes(self) -> int:
+        """Number of passes over the held-out samples: with masks, and as causal samples."""
+        return 2 if self.causal_fraction else 1
+
+    @property
     def micro_batch_fraction(self) -> float:
         """Fraction of the tokens to predict for which a micro-batch on a GPU must have memory.
 

@@ -82,7 +82,7 @@ class ExportedEngine(ABC):
         if strip.causal:
             raise InputError(
                 "an exported model reads all tokens at once; for left-to-right, name the model that it was "
-                "made of, or use --method word-l2r"
+                "made of, with --engine torch, or use --method word-l2r"
             )
         if self._head.kind not in ("pretrain", "mlm"):
             raise InputError(f"the head is {self._head.kind}; only a pre-trained model has a masked LM")

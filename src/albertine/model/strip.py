@@ -176,6 +176,8 @@ class Strip:
         """Concatenate strips, all of them causal or none."""
         if not strips:
             return cls.from_sequences([])
+        if len({strip.causal for strip in strips}) > 1:
+            raise InputError("causal strips and others cannot be concatenated")
         lengths = torch.cat([strip.offsets.diff() for strip in strips])
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
         parts = [strip.parts for strip in strips if strip.parts is not None]

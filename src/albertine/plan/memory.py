@@ -67,7 +67,8 @@ class MemoryModel:
         """Return the bytes per token of activations, and of the gradients of those of one layer."""
         recompute = self.workload.train.recompute if recompute is None else recompute
         model = self.workload.model
-        most_masked = max(stage.masked_fraction for stage in self.workload.stages)
+        fractions = [stage.masked_fraction for stage in self.workload.stages]
+        most_masked = max(self.workload.predicted_fraction, *fractions)
         kept = self._kept_bytes(most_masked, recompute=recompute)
         scored_layers = 1 if recompute else model.applied_layers
         one_layer = sum(layer_activation_bytes(model, self.precision)) + self._score_bytes

@@ -171,7 +171,7 @@ def _pretraining_workload(settings: PlanSettings) -> Workload:
         # One evaluation is before the first step, and one after the last.
         evaluated_tokens=train.evaluation_tokens
         * (1 + math.ceil(train.steps / train.evaluation_interval))
-        * (2 if settings.objective.causal_fraction else 1),  # masked and as causal samples
+        * settings.objective.evaluation_passes,
         predicted_fraction=settings.objective.micro_batch_fraction,
     )
 

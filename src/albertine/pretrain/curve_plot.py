@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CURVE_FILE = "curve.png"
 MetricsLines = Sequence[MetricsLine]
 _TRAINING_COLOR, _HELD_OUT_COLOR, _PAIR_COLOR, _BASELINE_COLOR = "#9db7d5", "#1f4e79", "#c0504d", "#6b6b6b"
+_NEXT_COLOR = "#5a8f3c"
 _MAX_POINTS = 400  # points of a curve
 
 
@@ -99,7 +100,11 @@ def _draw_baseline(axes: "Axes", loss: float, name: str) -> None:
 
 
 def _draw_accuracies(axes: "Axes", lines: MetricsLines) -> None:
-    for objective, name, color in (("mlm", "masked tokens", _HELD_OUT_COLOR), ("pair", "pairs", _PAIR_COLOR)):
+    for objective, name, color in (
+        ("mlm", "masked tokens", _HELD_OUT_COLOR),
+        ("next", "next tokens", _NEXT_COLOR),
+        ("pair", "pairs", _PAIR_COLOR),
+    ):
         accuracies = metric_curve(lines, f"{HELD_OUT_PREFIX}{objective}_accuracy")
         label = f"{name}, held-out"
         if not accuracies:

@@ -74,7 +74,7 @@ def with_measured_steps(
         if batch_tokens < min(DEFAULT_MAX_BATCH_TOKENS, _largest_trial(settings, init_settings, distributed)):
             # A token of a smaller batch can take longer.
             token_seconds = seconds_per_token(batch_tokens)
-    steps = _steps_that_fit(minutes, train, token_seconds)
+    steps = _steps_that_fit(minutes, train, token_seconds, settings.objective.evaluation_passes)
     duration.print_measured_steps(minutes, steps)
     return replace(settings, train=with_steps(train, steps))
 
@@ -145,9 +145,11 @@ def _drawing_seconds_per_token(corpus: Corpus, objective: ObjectiveSettings, tok
     return (time.perf_counter() - started) / len(batch.strip.tokens)
 
 
-def _steps_that_fit(minutes: float, train: PretrainTrainSettings, token_seconds: float) -> int:
+def _steps_that_fit(
+    minutes: float, train: PretrainTrainSettings, token_seconds: float, evaluation_passes: int
+) -> int:
     """Return the number of steps that fit, evaluations included."""
     step_seconds = train.batch_tokens * token_seconds
     train = with_steps(train, max(1, int(60 * minutes / step_seconds)))
-    evaluated_tokens = train.evaluation_tokens * train.steps / train.evaluation_interval
+    evaluated_tokens = evaluation_passes * train.evaluation_tokens * train.steps / train.evaluation_interval
     return duration.steps_that_fit(minutes, step_seconds, evaluated_tokens, token_seconds)

@@ -10,7 +10,7 @@ from albertine.pretrain.curve_plot import CURVE_FILE, draw_curve
 from albertine.pretrain.default_length import describe_default_length, stored_length, with_stored_length
 from albertine.pretrain.duration import with_measured_steps
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import load_init_checkpoint, resolved_settings
+from albertine.pretrain.setup import check_causal_fraction, load_init_checkpoint, resolved_settings
 from albertine.settings import ModelSettings, build_settings
 from albertine.train.distributed import init_distributed, restart_wait_seconds
 from albertine.train.metrics_log import METRICS_FILE
@@ -66,6 +66,7 @@ def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
         has_length = settings.train.steps > 0 or settings.train.minutes is not None
         settings = with_measured_steps(settings, stored, corpus, init_model, init_settings, distributed)
         settings = resolved_settings(settings, corpus, init_settings, distributed.world_size)
+        check_causal_fraction(settings)
         if not has_length and distributed.is_main:
             on_cpu = distributed.device.type == "cpu"
             progress.print_message(f"{run}: {describe_default_length(settings, corpus, on_cpu=on_cpu)}")

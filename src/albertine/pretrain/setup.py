@@ -68,7 +68,6 @@ def resolved_settings(
     )
     _check_corpus_fits_model(resolved, corpus, has_checkpoint=init_model_settings is not None)
     _check_curriculum_and_batch(resolved, world_size)
-    _check_causal_fraction(resolved)
     if resolved.train.exits:
         check_can_exit(resolved.model)
     if resolved.train.patience is not None and not corpus.manifest.documents["dev"]:
@@ -147,11 +146,17 @@ def _check_curriculum_and_batch(settings: PretrainSettings, world_size: int) -> 
         )
 
 
-def _check_causal_fraction(settings: PretrainSettings) -> None:
-    """Raise `InputError` if a step cannot have masked and causal samples, or if these would see too much."""
+def check_causal_fraction(settings: PretrainSettings) -> None:
+    """Raise `InputError` if a step cannot have masked and causal samples, or if these would see too much.
+
+    Args:
+        settings: settings from `resolved_settings`, not those of a trial, whose steps are smaller.
+    """
     causal = settings.objective.causal_fraction
     samples = settings.train.batch_tokens // settings.longest_sample()
-    if causal and samples * min(causal, 1 - causal) < 1:
+    # Where samples repeat, two neighbouring steps may share the one that each would have.
+    needed = 1 if settings.objective.distinct_epochs is None else 2
+    if causal and samples * min(causal, 1 - causal) < needed:
         raise InputError(
             f"--objective.causal-fraction {causal:g}: a step of {samples:,} samples is too small to have "
             "masked and causal ones; raise --train.batch-tokens, or give a fraction nearer to 0.5"

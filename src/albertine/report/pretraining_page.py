@@ -176,7 +176,8 @@ def _summary(settings: PretrainSettings, metrics: Sequence[MetricsLine]) -> str:
 
 def _objective_text(settings: PretrainSettings) -> str:
     names = {"sop": "masked tokens and segment order", "nsp": "masked tokens and next segment"}
-    return f"trained on {names.get(settings.objective.pair, 'masked tokens')}"
+    causal = "next tokens, " if settings.objective.causal_fraction else ""
+    return f"trained on {causal}{names.get(settings.objective.pair, 'masked tokens')}"
 
 
 def _event_table(metrics: Sequence[MetricsLine]) -> str:

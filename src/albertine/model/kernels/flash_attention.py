@@ -1,5 +1,7 @@
 """Variable-length flash attention, for CUDA in half precision: all sequences of a strip in one call."""
 
+from typing import Any
+
 from torch import Tensor
 
 from albertine.model.attention import AttentionLayout
@@ -22,5 +24,6 @@ def flash_attention(qkv: Tensor, layout: AttentionLayout, heads: int) -> Tensor:
     query, key, value = qkv.view(len(qkv), 3, heads, hidden_size // heads).unbind(1)
     max_length = layout.length_groups[-1][1]
     bounds = layout.offsets, layout.offsets, max_length, max_length
-    context = varlen_attn(query, key, value, *bounds, window_size=(-1, 0 if layout.causal else -1))
+    options: dict[str, Any] = {"window_size": (-1, 0)} if layout.causal else {}  # nothing to the right
+    context = varlen_attn(query, key, value, *bounds, **options)
     return context.reshape(len(qkv), hidden_size)  # type: ignore[union-attr]  # a tuple only if more outputs are requested
