@@ -92,14 +92,14 @@ def test_the_mean_speed_is_that_of_all_stages(
         return 0.001 if step < 0.25 * duration.TRIAL_STEPS else 0.002
 
     monkeypatch.setattr(duration, "seconds_per_token", seconds_per_token)
-    monkeypatch.setattr(pretrain_duration, "_MIN_TOKENS_BETWEEN_EVALUATIONS", 256 * 5)
+    monkeypatch.setattr(pretrain_duration, "_MIN_TOKENS_BETWEEN_EVALUATIONS", 256 * 10)
     settings = replace(settings, curriculum=CurriculumSettings(depth="1, 2 from 0.25"))
     settings = with_train(settings, steps=DEFAULT_STEPS, minutes=0.4, evaluate_every=None)
     pretrain(tmp_path / "run", settings)
-    # A step takes 256 * (0.25 * 0.001 + 0.75 * 0.002) = 0.448 s, so 53 fit. They have 10 evaluations of 256
-    # tokens, each in a third of the time of a step: 1.6 s.
+    # A step takes 256 * (0.25 * 0.001 + 0.75 * 0.002) = 0.448 s, so 53 fit. They have 5 evaluations of 256
+    # tokens, each in a third of the time of a step: 0.8 s.
     stored = read_settings_file(tmp_path / "run" / "settings.toml").values["train"]
-    assert (stored["steps"], stored["evaluate_every"]) == (50, 5)
+    assert (stored["steps"], stored["evaluate_every"]) == (51, 10)
 
 
 def test_evaluations_leave_half_of_the_time_for_steps() -> None:
