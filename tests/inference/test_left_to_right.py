@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tests.inference.test_pseudo_likelihood import TEXTS, WORDPIECES, counting_scorer, with_large_weights
+from tests.inference.test_pseudo_likelihood import TEXTS, counting_scorer, saved_bert, with_large_weights
 from tests.task_fixtures import MODEL
 
 import albertine
@@ -19,7 +19,7 @@ from albertine.inference import pseudo_likelihood
 from albertine.inference.masked_copies import ScoringMethod
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
-from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings import HeadSettings
 from albertine.text.tokenizer import load_tokenizer
 
 METHOD: ScoringMethod = "left-to-right"
@@ -27,26 +27,15 @@ METHOD: ScoringMethod = "left-to-right"
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT whose layers have different weights, as `transformers` can run it as a decoder."""
-    vocabulary = tmp_path_factory.mktemp("wordpiece")
-    (vocabulary / "vocab.txt").write_text("\n".join(WORDPIECES) + "\n")
-    settings = replace(
-        MODEL, vocab_size=len(WORDPIECES), embedding_size=32, share="none", layers=3, activation="gelu"
-    )
-    return saved(settings, HeadSettings(kind="mlm", next_tokens=True), vocabulary, tmp_path_factory)
+    """A BERT, which `transformers` can run as a decoder."""
+    return saved_bert(HeadSettings(kind="mlm", next_tokens=True), tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def albertine_model(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    settings = replace(MODEL, norm_first=True, rotary=True)
-    return saved(settings, HeadSettings(next_tokens=True), tokenizer, tmp_path_factory)
-
-
-def saved(
-    settings: ModelSettings, head: HeadSettings, tokenizer: Path, factory: pytest.TempPathFactory
-) -> Path:
-    folder = factory.mktemp("causal") / "model"
-    save_folder(with_large_weights(Model(settings, head)), folder, tokenizer=load_tokenizer(tokenizer))
+    folder = tmp_path_factory.mktemp("causal") / "model"
+    model = Model(replace(MODEL, norm_first=True, rotary=True), HeadSettings(next_tokens=True))
+    save_folder(with_large_weights(model), folder, tokenizer=load_tokenizer(tokenizer))
     return folder
 
 

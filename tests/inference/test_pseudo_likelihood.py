@@ -70,17 +70,22 @@ def albert(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    vocabulary = tmp_path_factory.mktemp("wordpiece")
+def saved_bert(head: HeadSettings, factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a BERT whose layers have different weights."""
+    vocabulary = factory.mktemp("wordpiece")
     (vocabulary / "vocab.txt").write_text("\n".join(WORDPIECES) + "\n")
     settings = replace(
         MODEL, vocab_size=len(WORDPIECES), embedding_size=32, share="none", layers=3, activation="gelu"
     )
-    folder = tmp_path_factory.mktemp("bert") / "model"
-    model = with_large_weights(Model(settings, HeadSettings(kind="mlm")))
+    folder = factory.mktemp("bert") / "model"
+    model = with_large_weights(Model(settings, head))
     save_folder(model, folder, tokenizer=load_tokenizer(vocabulary))
     return folder
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved_bert(HeadSettings(kind="mlm"), tmp_path_factory)
 
 
 @pytest.fixture(params=["albert", "bert"])

@@ -24,6 +24,7 @@ import numpy as np
 from rich.table import Table
 
 from albertine import progress
+from albertine.bench.finished_results import show_finished
 from albertine.bench.reference_masking import ReferenceDocument, reference_instances
 from albertine.bench.settings import CorpusBenchSettings
 from albertine.corpus.batches import BatchLoader
@@ -203,13 +204,7 @@ def _timed(function: Callable[[], T]) -> tuple[T, float]:
 
 def show_corpus(lines: Iterator[CorpusComparison], *, as_json: bool) -> None:
     """Print the results as a table or JSON; if a measurement fails or is interrupted, those before it."""
-    finished: list[CorpusComparison] = []
-    try:
-        for line in lines:
-            finished.append(line)  # noqa: PERF402  # keeps what there is before an error
-    finally:
-        if finished:
-            _print_corpus(finished, as_json=as_json)
+    show_finished(lines, partial(_print_corpus, as_json=as_json))
 
 
 def _print_corpus(lines: Sequence[CorpusComparison], *, as_json: bool) -> None:

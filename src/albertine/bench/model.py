@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ import torch
 from rich.table import Table
 
 from albertine import progress
+from albertine.bench.finished_results import show_finished
 from albertine.bench.peer_model import check_transformers, peer_options
 from albertine.bench.peer_pretraining import reset_environment
 from albertine.bench.settings import ModelBenchSettings
@@ -312,13 +314,7 @@ def _peer_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path
 
 def show_comparisons(results: Iterator[ModelComparison], *, as_json: bool) -> None:
     """Print the results as a table or JSON; if a case fails or is interrupted, those before it."""
-    finished: list[ModelComparison] = []
-    try:
-        for result in results:
-            finished.append(result)  # noqa: PERF402  # keeps what there is before an error
-    finally:
-        if finished:
-            _print_comparisons(finished, as_json=as_json)
+    show_finished(results, partial(_print_comparisons, as_json=as_json))
 
 
 def _print_comparisons(results: Sequence[ModelComparison], *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +22,7 @@ import torch
 from rich.table import Table
 
 from albertine import progress
+from albertine.bench.finished_results import show_finished
 from albertine.bench.settings import PlanBenchSettings
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import open_corpus
@@ -230,13 +232,7 @@ def _train(job: _RunJob) -> tuple[float, int]:
 
 def show_plans(runs: Iterator[PlannedRun], *, as_json: bool) -> None:
     """Print the runs as a table or JSON; if a run fails or is interrupted, those before it."""
-    finished: list[PlannedRun] = []
-    try:
-        for run in runs:
-            finished.append(run)  # noqa: PERF402  # keeps what there is before an error
-    finally:
-        if finished:
-            _print_plans(finished, as_json=as_json)
+    show_finished(runs, partial(_print_plans, as_json=as_json))
 
 
 def _print_plans(runs: Sequence[PlannedRun], *, as_json: bool) -> None:

@@ -4,7 +4,7 @@ All tokens of a text are predicted in one pass; a pseudo-log-likelihood needs on
 must have learned to predict next tokens (`pretrain --objective.causal-fraction`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from albertine.errors import InputError
 from albertine.inference.masked_copies import EncodedText
 from albertine.inference.score_cache import LogLikelihoods
 from albertine.model.strip import Strip, concatenated_ranges
+from albertine.tasks.sequences import split_by_tokens
 
 
 def check_has_next_tokens(engine: Engine) -> None:
@@ -39,7 +40,8 @@ def next_token_log_likelihoods(
         depth: number of steps of depth; None for those of the model.
     """
     values = [np.empty(0, np.float32)] * len(texts)
-    for batch in _batches(texts, max_tokens):
+    by_length = sorted(range(len(texts)), key=lambda index: len(texts[index].ids))
+    for batch in split_by_tokens(by_length, lambda index: len(texts[index].ids), max_tokens):
         sequences = [texts[index].ids.tolist() for index in batch]
         strip = replace(Strip.from_sequences(sequences), causal=True)
         lengths = [len(ids) - 2 for ids in sequences]  # without [CLS] and [SEP]
@@ -53,18 +55,3 @@ def next_token_log_likelihoods(
         for index, part in zip(batch, parts, strict=True):
             values[index] = part
     return values
-
-
-def _batches(texts: Sequence[EncodedText], max_tokens: int) -> Iterator[list[int]]:
-    """Yield the indices of texts of similar length, in strips of at most this many tokens."""
-    batch: list[int] = []
-    num_tokens = 0
-    for index in sorted(range(len(texts)), key=lambda index: len(texts[index])):
-        length = len(texts[index].ids)
-        if batch and num_tokens + length > max_tokens:
-            yield batch
-            batch, num_tokens = [], 0
-        batch.append(index)
-        num_tokens += length
-    if batch:
-        yield batch
