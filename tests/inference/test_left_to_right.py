@@ -17,6 +17,8 @@ from albertine.export.export import export
 from albertine.export.settings import ExportSettings
 from albertine.inference import pseudo_likelihood
 from albertine.inference.masked_copies import ScoringMethod
+from albertine.inference.minimal_pairs import evaluate_minimal_pairs
+from albertine.inference.settings import EvaluateSettings
 from albertine.interop.huggingface import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
@@ -101,3 +103,16 @@ def test_an_exported_model_is_refused(albertine_model: Path, tmp_path: Path) -> 
     assert pipeline.score(["kalo mi"])[0].pll < 0
     with pytest.raises(InputError, match="an exported model reads all tokens at once"):
         pipeline.score(["kalo mi"], method=METHOD)
+
+
+def test_minimal_pairs_take_the_engine_that_reads_from_left_to_right(
+    albertine_model: Path, tmp_path: Path
+) -> None:
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"sentence_good": "kalo mi ren", "sentence_bad": "ren kalo mi"}\n')
+    settings = EvaluateSettings(task="blimp", data=str(pairs), method=METHOD)
+    (expected,) = evaluate_minimal_pairs(albertine_model, settings)
+    (actual,) = evaluate_minimal_pairs(albertine_model, replace(settings, engine="auto"))
+    assert (actual.overall, actual.method) == (expected.overall, METHOD)
+    with pytest.raises(InputError, match="--engine onnxruntime: not for --method left-to-right"):
+        evaluate_minimal_pairs(albertine_model, replace(settings, engine="onnxruntime"))

@@ -106,10 +106,15 @@ def evaluate_minimal_pairs(
         raise InputError(
             f"--{option} is for the tasks of fine-tuned models, not for minimal pairs; leave it out"
         )
+    engine = settings.engine
+    if settings.method == "left-to-right":  # other engines read all tokens at once
+        if engine not in (None, "auto", "torch"):
+            raise InputError(f"--engine {engine}: not for --method left-to-right; leave it out")
+        engine = None
     precision = "fp32" if settings.precision == "auto" else settings.precision
     results = []
     for source in sources:
-        options = EngineOptions(settings.device, precision, settings.engine)
+        options = EngineOptions(settings.device, precision, engine)
         can_exit = settings.depth is not None
         pipeline = fill_mask_pipeline_in(locate_model(source), source, options, can_exit=can_exit)
         results += score_minimal_pairs(pipeline.scorer_at(settings.depth), settings, str(source))
