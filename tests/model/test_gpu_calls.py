@@ -154,6 +154,15 @@ def test_optimizers_step_on_gpu(name: OptimizerName) -> None:
         assert {parameter.device.type for parameter in model.parameters()} == {"cuda"}
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash_attention_of_causal_samples_sees_nothing_to_the_right(*, causal: bool) -> None:
+    layout = AttentionLayout.from_strip(replace(make_strip(), causal=causal))
+    with FakeTensorMode(allow_non_fake_inputs=True), CallRecorder() as calls:
+        flash_attention(gpu_tensor(TOKENS, 96, dtype=torch.bfloat16), layout, 4)
+    ((*_, window),) = calls.varlen_calls
+    assert list(window) == ([-1, 0] if causal else [-1, -1])
+
+
 def test_flash_attention_of_no_sequences() -> None:
     """A process without samples in a micro-batch computes nothing, with gradients of zero."""
     qkv = torch.zeros(0, 96, dtype=torch.bfloat16, requires_grad=True)

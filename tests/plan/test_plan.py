@@ -556,6 +556,34 @@ def test_causal_samples_are_evaluated_twice_and_need_memory_for_half_of_the_toke
     assert largest[0] > largest[1] == largest[2]
 
 
+def test_micro_batches_have_samples_of_one_kind() -> None:
+    """A step of 64 samples of 128 tokens, 16 or 32 of them causal, in micro-batches of 16 samples."""
+    train = {"batch_tokens": 64 * 128, "micro_batch_tokens": 16 * 128}
+    masked, few, odd = (
+        plan(
+            "albertine-base",
+            "H100",
+            tokens="1B",
+            train=train,
+            objective={"causal_fraction": fraction, "max_length": 128},
+        )
+        for fraction in (0.0, 0.25, 0.3)
+    )
+    assert [one.micro_batches for one in (masked, few, odd)] == [4, 4, 5]
+    assert {one.micro_batch_tokens for one in (masked, few)} == {16 * 128}
+
+
+def test_a_step_too_small_for_causal_samples_is_refused_as_in_training() -> None:
+    with pytest.raises(InputError, match="a step of 4 samples is too small to have masked and causal ones"):
+        plan(
+            "albertine-base",
+            "H100",
+            tokens="1B",
+            train={"batch_tokens": 4 * 128},
+            objective={"causal_fraction": 0.1, "max_length": 128},
+        )
+
+
 def test_the_first_and_the_last_step_are_evaluated() -> None:
     train = {"steps": 100, "evaluate_every": 40, "evaluate_tokens": 1_000}
     workload = make_workload(settings(model={"preset": "albert-tiny"}, train=train))

@@ -156,6 +156,17 @@ def test_causal_samples_have_a_loss_of_their_own(settings: PretrainSettings, tmp
     assert not albertine.load(tmp_path / "plain").head_settings.next_tokens
 
 
+def test_a_run_says_that_it_does_not_continue_to_train_next_tokens(
+    settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    causal = replace(settings, objective=replace(settings.objective, causal_fraction=0.5))
+    pretrain(tmp_path / "start", causal)
+    for continued, is_told in ((causal, False), (settings, True)):
+        capsys.readouterr()
+        pretrain(tmp_path / str(is_told), replace(continued, init_from=str(tmp_path / "start")))
+        assert ("it also predicts next tokens" in capsys.readouterr().err) == is_told
+
+
 def test_held_out_losses_of_masked_tokens_do_not_depend_on_causal_samples(
     settings: PretrainSettings, tmp_path: Path
 ) -> None:

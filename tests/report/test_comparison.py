@@ -301,6 +301,20 @@ def test_curves_are_of_one_kind_and_baselines_of_all_runs(tmp_path: Path) -> Non
     assert "training loss (nats)" in training
 
 
+def test_next_tokens_have_a_chart_of_the_runs_that_predict_them(tmp_path: Path) -> None:
+    runs = [write_pretraining(tmp_path / name, 4.5) for name in ("masked", "causal")]
+    with (runs[1] / "metrics.jsonl").open("a") as log:
+        log.write(json.dumps({"step": 4, "tokens": 400, "held_out_next_loss": 3.5}) + "\n")
+    plotted = [PlottedRun(run.name, run, number) for number, run in enumerate(runs, start=1)]
+    masked, next_tokens = pretraining_charts(plotted, "none")
+    assert "masked" in masked
+    assert "causal" in masked
+    assert "Next tokens" in next_tokens
+    assert "causal" in next_tokens
+    assert "masked" not in next_tokens
+    assert len(pretraining_charts(plotted[:1], "none")) == 1
+
+
 def test_of_other_kinds_and_tasks_nothing_is_compared(tmp_path: Path) -> None:
     pretraining = write_pretraining(tmp_path / "pretraining", 4.5)
     classify = write_finetuning(tmp_path / "classify", {0: 0.5})

@@ -347,10 +347,21 @@ def read_google_config(file: Path) -> dict[str, Any]:
 
 def checkpoint_model_settings(folder: Path) -> ModelSettings:
     """Return the model settings of a checkpoint folder, from its config alone."""
+    config, file = _checkpoint_config(folder)
+    return saved_model_settings(config, file) or model_settings_from_config(config, file)
+
+
+def checkpoint_predicts_next_tokens(folder: Path) -> bool:
+    """Return whether the config of a checkpoint folder says that it was trained to predict next tokens."""
+    head = _saved_head_settings(*_checkpoint_config(folder))
+    return head is not None and head.next_tokens
+
+
+def _checkpoint_config(folder: Path) -> tuple[Mapping[str, Any], str]:
+    """Return the config of a checkpoint folder, and the name of its file."""
     google_file = google_config_file(folder)
     file = google_file or folder / "config.json"
-    config = read_google_config(file) if google_file else read_config(file)
-    return saved_model_settings(config, str(file)) or model_settings_from_config(config, str(file))
+    return read_google_config(file) if google_file else read_config(file), str(file)
 
 
 def _without_unset(model: ModelSettings) -> dict[str, Any]:

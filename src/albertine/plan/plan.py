@@ -260,8 +260,11 @@ def _micro_batches(workload: Workload, hardware: Hardware, fitting: int, default
             f"--train.micro-batch-tokens {workload.train.micro_batch_tokens}: does not fit into the memory "
             f"of {hardware.name}; at most {fitting:,} tokens do"
         )
-    count = math.ceil(device_tokens / min(requested, fitting))
-    return max(unit, math.ceil(device_tokens / count)), count
+    causal = workload.causal_fraction
+    tokens_by_kind = [device_tokens * part for part in (1 - causal, causal) if part]
+    counts = [math.ceil(tokens / min(requested, fitting)) for tokens in tokens_by_kind]
+    largest = max(math.ceil(tokens / count) for tokens, count in zip(tokens_by_kind, counts, strict=True))
+    return max(unit, largest), sum(counts)
 
 
 def _does_not_fit(memory: MemoryModel, hardware: Hardware, available: float, recomputed: int) -> InputError:

@@ -19,7 +19,12 @@ from albertine.pretrain.curriculum import GROW
 from albertine.pretrain.default_length import fitting_batch_tokens, with_default_length
 from albertine.pretrain.duration import with_steps
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import PRETRAIN_HEAD, model_from_checkpoint, resolved_growth
+from albertine.pretrain.setup import (
+    PRETRAIN_HEAD,
+    check_causal_fraction,
+    model_from_checkpoint,
+    resolved_growth,
+)
 from albertine.settings import HeadSettings, ModelSettings, SettingError
 from albertine.tasks.registry import find_task
 from albertine.train.duration import TRIAL_STEPS, check_length, trial_settings
@@ -62,6 +67,7 @@ class Workload:
         unit_tokens: tokens of the longest example, which is not divided over micro-batches.
         evaluated_tokens: tokens in all evaluations together.
         predicted_fraction: fraction of the tokens to predict for which a micro-batch must have memory.
+        causal_fraction: fraction of the samples that are causal; no micro-batch has samples of both kinds.
         examples: number of training examples; None for pre-training.
         batch_size: number of examples per step, over all devices; None for pre-training.
     """
@@ -76,6 +82,7 @@ class Workload:
     unit_tokens: int
     evaluated_tokens: int
     predicted_fraction: float = MASKED_FRACTION
+    causal_fraction: float = 0.0
     examples: int | None = None
     batch_size: int | None = None
 
@@ -159,6 +166,7 @@ def _pretraining_workload(settings: PlanSettings) -> Workload:
             f'--curriculum.depth "{settings.curriculum.depth}": the model has only {model.layers} layers; '
             "raise --model.layers, or lower the depths"
         )
+    check_causal_fraction(settings)
     return Workload(
         "pre-training",
         model,
@@ -173,6 +181,7 @@ def _pretraining_workload(settings: PlanSettings) -> Workload:
         * (1 + math.ceil(train.steps / train.evaluation_interval))
         * settings.objective.evaluation_passes,
         predicted_fraction=settings.objective.micro_batch_fraction,
+        causal_fraction=settings.objective.causal_fraction,
     )
 
 

@@ -57,7 +57,7 @@ def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
     with init_distributed(settings.device, timeout_minutes) as distributed, ExitStack() as stack:
         distributed.run_on_main(lambda: check_run_folder(run))  # before steps are measured
         stored_model_settings = _stored_model_settings(run, settings)
-        init_model = None if stored_model_settings else load_init_checkpoint(settings.init_from, corpus)
+        init_model = None if stored_model_settings else load_init_checkpoint(settings, corpus)
         init_settings = stored_model_settings or (init_model.settings if init_model else None)
         stored = None
         if not (settings.train.steps and settings.train.batch_tokens):

@@ -14,6 +14,7 @@ from albertine.corpus.corpus import Corpus, check_same_tokenizer
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load, load_masked_lm
+from albertine.interop.transformers_config import checkpoint_predicts_next_tokens
 from albertine.model.model import Model, check_memory
 from albertine.model.strip_states import check_can_exit
 from albertine.pretrain.curriculum import GROW, growing_depth
@@ -207,11 +208,18 @@ def model_from_checkpoint(
     return replace(init_model_settings, **changes)
 
 
-def load_init_checkpoint(source: str | None, corpus: Corpus) -> Model | None:
-    """Return the model of the checkpoint to start from; None if `source` is None."""
+def load_init_checkpoint(settings: PretrainSettings, corpus: Corpus) -> Model | None:
+    """Return the model of the checkpoint to start from; None if the settings name none."""
+    source = settings.init_from
     if source is None:
         return None
-    return load_pretrained_checkpoint(source, corpus)
+    model = load_pretrained_checkpoint(source, corpus)
+    if not settings.objective.causal_fraction and checkpoint_predicts_next_tokens(locate_checkpoint(source)):
+        progress.print_message(
+            f"{source}: it also predicts next tokens, which this run does not train; to keep that, give "
+            "--objective.causal-fraction"
+        )
+    return model
 
 
 def load_pretrained_checkpoint(source: str, corpus: Corpus, *, predicts_masks: bool = False) -> Model:

@@ -37,44 +37,47 @@ class PlottedRun:
 
 
 def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
-    """Return charts of the MLM loss, and of the pair accuracy if there is a pair objective.
+    """Return charts of the MLM loss, of that of next tokens if a run predicts them, and of the pair accuracy.
 
     They show held-out text if all runs were evaluated, otherwise training. The baselines are drawn only if
-    they are the same for all runs.
+    they are the same for all runs; next tokens have the same ones.
     """
     logs = [run.metrics() for run in runs]
     prefix = HELD_OUT_PREFIX if all(metric_curve(log, f"{HELD_OUT_PREFIX}mlm_loss") for log in logs) else ""
     kind = "held-out" if prefix else "training"
-    mlm_curves = [
-        Curve(run.name, _metric_points(log, f"{prefix}mlm_loss"), run.color)
-        for run, log in zip(runs, logs, strict=True)
-    ]
+
+    def curves(metric: str, scale: float = 1.0) -> list[Curve]:
+        points = [_metric_points(log, f"{prefix}{metric}") for log in logs]
+        return [
+            Curve(run.name, [(tokens, scale * value) for tokens, value in curve], run.color)
+            for run, curve in zip(runs, points, strict=True)
+            if curve
+        ]
+
+    baselines, loss_axes = _baselines(logs), Axes("training tokens", f"{kind} loss (nats)")
+    charts = [line_chart("Masked tokens", loss_axes, curves("mlm_loss"), baselines)]
+    if next_curves := curves("next_loss"):
+        charts.append(line_chart("Next tokens", loss_axes, next_curves, baselines))
+    if pair in _PAIR_TITLES:
+        axes = Axes("training tokens", f"{kind} accuracy (%)", 40, 100)
+        chance = [ReferenceLine("chance", 50)]
+        charts.append(line_chart(_PAIR_TITLES[pair], axes, curves("pair_accuracy", 100), chance))
+    return charts
+
+
+def _baselines(logs: Sequence[Sequence[metrics_log.MetricsLine]]) -> list[ReferenceLine]:
+    """Return the losses without context, if they are the same for all runs."""
     unigram_losses = {
         next((line["mlm_unigram_loss"] for line in log if "mlm_unigram_loss" in line), None) for log in logs
     }
-    baselines = []
     known = [loss for loss in unigram_losses if loss is not None]
-    if known and len(known) == len(unigram_losses) and max(known) - min(known) < _SAME_LOSS:
-        unigram_loss = sum(known) / len(known)
-        baselines = [
-            ReferenceLine("token frequencies", unigram_loss),
-            ReferenceLine("no context", no_context_baseline(unigram_loss)),
-        ]
-    charts = [
-        line_chart("Masked tokens", Axes("training tokens", f"{kind} loss (nats)"), mlm_curves, baselines)
+    if not known or len(known) < len(unigram_losses) or max(known) - min(known) >= _SAME_LOSS:
+        return []
+    unigram_loss = sum(known) / len(known)
+    return [
+        ReferenceLine("token frequencies", unigram_loss),
+        ReferenceLine("no context", no_context_baseline(unigram_loss)),
     ]
-    if pair in _PAIR_TITLES:
-        pair_curves = [
-            Curve(
-                run.name,
-                [(tokens, 100 * value) for tokens, value in _metric_points(log, f"{prefix}pair_accuracy")],
-                run.color,
-            )
-            for run, log in zip(runs, logs, strict=True)
-        ]
-        axes = Axes("training tokens", f"{kind} accuracy (%)", 40, 100)
-        charts.append(line_chart(_PAIR_TITLES[pair], axes, pair_curves, [ReferenceLine("chance", 50)]))
-    return charts
 
 
 def finetuning_charts(run: Path, task: Task) -> list[str]:
