@@ -17,6 +17,7 @@ from albertine.inference.evaluate import evaluate
 from albertine.inference.settings import EvaluateSettings
 from albertine.storage import objects
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.column_request import ColumnRequest
 from albertine.tasks.formats.conll import read_sentences
 from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
@@ -65,7 +66,7 @@ def test_rows_of_every_format_are_those_of_the_local_file(bucket: str, tables: P
     assert len(names) == 6
     for name in names:
         local, remote = (
-            list(read_rows(f"{folder}/{name}", ReadErrors(skip=False), ["review", "stars"]))
+            list(read_rows(f"{folder}/{name}", ReadErrors(skip=False), ColumnRequest(["review", "stars"])))
             for folder in (tables, bucket)
         )
         assert [row.cells for row in remote] == [row.cells for row in local]
@@ -77,7 +78,7 @@ def test_lists_in_parquet_are_read(bucket: str, tmp_path: Path) -> None:
     file = tmp_path / "lists.parquet"
     parquet.write_table(pa.table({"text": ["a", "b"], "labels": [["x"], ["x", "y"]]}), file)
     write_object(f"{bucket}/lists.parquet", file.read_bytes())
-    rows = read_rows(f"{bucket}/lists.parquet", ReadErrors(skip=False), ["text", "labels"])
+    rows = read_rows(f"{bucket}/lists.parquet", ReadErrors(skip=False), ColumnRequest(["text", "labels"]))
     assert [row.cells["labels"] for row in rows] == [["x"], ["x", "y"]]
 
 
@@ -144,7 +145,7 @@ def test_the_first_rows_of_a_large_table_need_few_bytes(bucket: str, monkeypatch
         return read[-1]
 
     monkeypatch.setattr(objects._ObjectReader, "readinto", record)
-    rows = read_rows(f"{bucket}/large.csv", ReadErrors(skip=False), ["text"])
+    rows = read_rows(f"{bucket}/large.csv", ReadErrors(skip=False), ColumnRequest(["text"]))
     assert [next(rows).cells["text"] for _ in range(100)] == [text] * 100
     assert 0 < sum(read) < 6 << 20  # of 20 MB
     assert sum(1 for _ in rows) == 200_000 - 100

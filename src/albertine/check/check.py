@@ -25,7 +25,7 @@ from albertine.json_input import RECODE
 from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
 from albertine.tasks.formats.conll import CONLL_SUFFIXES
-from albertine.tasks.formats.tables import data_suffix, has_header_line, refuse_spreadsheet
+from albertine.tasks.formats.data_files import data_suffix, has_header_line, refuse_spreadsheet
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.language_detection import detect_source_language
 from albertine.text.settings import ReadingSettings

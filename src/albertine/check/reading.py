@@ -12,8 +12,10 @@ from albertine.display import counted
 from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8
 from albertine.tasks.formats.cells import is_empty_cell, parse_label, parse_label_columns, parse_label_set
+from albertine.tasks.formats.column_request import ColumnRequest
+from albertine.tasks.formats.data_files import TABLE_SUFFIXES, data_suffix
 from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
-from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix, read_rows
+from albertine.tasks.formats.tables import read_rows
 from albertine.text.documents import ReadErrors, read_documents, split_sentences
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import Source, SourceChunk, read_blocks, source_chunks
@@ -62,19 +64,17 @@ def table_items(
         required.append(settings.label)
         options[settings.label] = "--label"
     label = settings.label or _DEFAULT_LABEL  # a column of this name has the labels, if there is one
-    rows = read_rows(
-        source,
-        errors,
+    request = ColumnRequest(
         required,
         options,
         [label],
-        joinable_columns=[*text_columns, label],
-        label_column=label,
-        text_columns={options[column]: column for column in text_columns},
-        target_column=settings.label or (label if label not in text_columns else None),
+        joinable=[*text_columns, label],
+        label=label,
+        texts={options[column]: column for column in text_columns},
+        target=settings.label or (label if label not in text_columns else None),
         header=settings.header,
     )
-    for row in _until_damaged(rows, source, errors):
+    for row in _until_damaged(read_rows(source, errors, request), source, errors):
         try:
             has_tags = isinstance(row.cells.get(label), list)
             texts = tuple(_text(row, column, has_tags=has_tags) for column in text_columns)

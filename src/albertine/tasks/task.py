@@ -10,8 +10,8 @@ from albertine.tasks.card import COLUMN_SETTINGS
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.conll import CONLL_SUFFIXES
+from albertine.tasks.formats.data_files import TABLE_SUFFIXES, data_suffix, has_header_line
 from albertine.tasks.formats.locations import check_exists, is_folder, local_data, read_locally
-from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix, has_header_line
 from albertine.tasks.settings import DataSettings, Split
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.documents import ReadErrors

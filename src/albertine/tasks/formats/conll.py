@@ -17,8 +17,8 @@ from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8
 from albertine.storage.objects import display_path
 from albertine.tasks.examples import TaggedExample
+from albertine.tasks.formats.data_files import data_suffix, open_data_file
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, MAX_TEXT_BYTES, RowError
-from albertine.tasks.formats.tables import data_suffix, open_data_file
 from albertine.text.documents import ReadErrors
 from albertine.text.sources import bounded_lines
 

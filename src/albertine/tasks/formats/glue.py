@@ -17,8 +17,10 @@ from albertine.storage.objects import display_path
 from albertine.storage.output_file import write_one_of_several_files
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import parse_id, parse_label, parse_number
+from albertine.tasks.formats.column_request import ColumnRequest
+from albertine.tasks.formats.missing_columns import missing_column_message
 from albertine.tasks.formats.rows import RowError, TableRow, describe_value
-from albertine.tasks.formats.tables import missing_column_message, read_rows, read_table
+from albertine.tasks.formats.tables import read_rows, read_table
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, class_names
 
@@ -171,7 +173,7 @@ def _read_hub(
     dataset, config = [*data.removeprefix(HUB_PREFIX).split(":"), ""][:2]
     source = f"{HUB_PREFIX}{dataset}:{config or name.replace('-', '')}:{split}"
     label_names = class_names(source, "label")
-    for row in read_rows(source, errors, (*task.hub_text_columns, "label")):
+    for row in read_rows(source, errors, ColumnRequest((*task.hub_text_columns, "label"))):
         try:
             yield _parse_hub_row(row, task, label_names, has_labels=not split_name.startswith("test"))
         except RowError as error:

@@ -12,7 +12,7 @@ from albertine.errors import InputError
 from albertine.storage.cache import download_folder
 from albertine.storage.urls import storage_url
 from albertine.tasks.formats.conll import CONLL_SUFFIXES
-from albertine.tasks.formats.tables import TABLE_SUFFIXES, data_suffix
+from albertine.tasks.formats.data_files import TABLE_SUFFIXES, data_suffix
 from albertine.text.hub_datasets import HUB_PREFIX
 
 _FILE_SUFFIXES = {*TABLE_SUFFIXES, *CONLL_SUFFIXES, ".json", ".text"}

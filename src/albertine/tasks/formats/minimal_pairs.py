@@ -11,9 +11,11 @@ from pathlib import Path
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.cells import is_empty_cell, parse_label
+from albertine.tasks.formats.column_request import ColumnRequest
+from albertine.tasks.formats.data_files import data_stem, data_suffix
 from albertine.tasks.formats.locations import local_data
 from albertine.tasks.formats.rows import RowError, TableRow, describe_value
-from albertine.tasks.formats.tables import data_stem, data_suffix, read_rows
+from albertine.tasks.formats.tables import read_rows
 from albertine.text.documents import ReadErrors
 
 _GOOD, _BAD, _PARADIGM, _PHENOMENON = "sentence_good", "sentence_bad", "UID", "linguistics_term"
@@ -55,7 +57,7 @@ def read_minimal_pairs(source: str, errors: ReadErrors) -> Iterator[MinimalPair]
         errors: handles invalid rows.
     """
     for file in pair_files(source):
-        rows = read_rows(file, errors, (_GOOD, _BAD), optional_columns=(_PARADIGM, _PHENOMENON))
+        rows = read_rows(file, errors, ColumnRequest((_GOOD, _BAD), optional=(_PARADIGM, _PHENOMENON)))
         name = data_stem(Path(file))
         for row in rows:
             try:

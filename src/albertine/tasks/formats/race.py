@@ -9,8 +9,10 @@ from albertine.json_input import JsonError, read_json
 from albertine.storage.objects import display_path
 from albertine.tasks.examples import MultipleChoiceExample
 from albertine.tasks.formats.cells import parse_id, parse_option
+from albertine.tasks.formats.column_request import ColumnRequest
+from albertine.tasks.formats.data_files import open_data_file
 from albertine.tasks.formats.rows import RowError, checked_text, describe_value
-from albertine.tasks.formats.tables import open_data_file, read_rows
+from albertine.tasks.formats.tables import read_rows
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 
@@ -109,7 +111,7 @@ def _read_race_hub(data: str, split: str, errors: ReadErrors) -> Iterator[Multip
     name = data.removeprefix(HUB_PREFIX).split(":")[0]
     for level in _LEVELS:
         source = f"{HUB_PREFIX}{name}:{level}:{'validation' if split == 'dev' else split}"
-        for row in read_rows(source, errors, ("article", "question", "options")):
+        for row in read_rows(source, errors, ColumnRequest(("article", "question", "options"))):
             article, question, options = (row.cells[name] for name in ("article", "question", "options"))
             answer, example_id = row.cells.get("answer"), f"{level}{row.number}"
             try:

@@ -12,8 +12,10 @@ from albertine.storage.objects import display_path
 from albertine.storage.output_file import write_one_of_several_files
 from albertine.tasks.examples import AnswerText, QuestionExample
 from albertine.tasks.formats.cells import parse_answers, parse_id
+from albertine.tasks.formats.column_request import ColumnRequest
+from albertine.tasks.formats.data_files import open_data_file
 from albertine.tasks.formats.rows import RowError, checked_text, describe_value
-from albertine.tasks.formats.tables import open_data_file, read_rows
+from albertine.tasks.formats.tables import read_rows
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
 
@@ -111,7 +113,7 @@ def _read_hub(data: str, split: str, errors: ReadErrors) -> Iterator[QuestionExa
     parts = data.removeprefix(HUB_PREFIX).split(":")
     config = parts[1] if len(parts) > 1 else ""
     source = f"{HUB_PREFIX}{parts[0]}:{config}:{'validation' if split == 'dev' else split}"
-    for row in read_rows(source, errors, ("id", "question", "context", "answers")):
+    for row in read_rows(source, errors, ColumnRequest(("id", "question", "context", "answers"))):
         try:
             answers = tuple(parse_answers(row.cells["answers"], row.text("context")))
             yield QuestionExample(

@@ -8,14 +8,10 @@ from albertine.json_input import NOT_UTF_8
 from albertine.storage.objects import display_path
 from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.cells import example_id
+from albertine.tasks.formats.column_request import ColumnRequest
+from albertine.tasks.formats.data_files import TABLE_SUFFIXES, data_suffix, has_header_line, open_data_file
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, RowError, TableRow
-from albertine.tasks.formats.tables import (
-    TABLE_SUFFIXES,
-    data_suffix,
-    has_header_line,
-    open_data_file,
-    read_rows,
-)
+from albertine.tasks.formats.tables import read_rows
 from albertine.tasks.settings import DataSettings
 from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
@@ -53,15 +49,10 @@ def _rows(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[Ta
         raise InputError(f"{source}: unsupported format; supported: {supported}, also compressed: .gz, .zst")
     required = [columns.text, *([columns.id] if "id" in columns.explicit_keys else [])]
     options = {columns.text: "--text", columns.id: "--id"}
-    return read_rows(
-        source,
-        errors,
-        required,
-        options,
-        optional_columns=(columns.id,),
-        joinable_columns=(columns.text,),
-        header=columns.header,
+    request = ColumnRequest(
+        required, options, optional=(columns.id,), joinable=(columns.text,), header=columns.header
     )
+    return read_rows(source, errors, request)
 
 
 def _rows_from_lines(file: Path, column: str, errors: ReadErrors) -> Iterator[TableRow]:

@@ -20,8 +20,8 @@ from albertine.tasks.examples import Example, TaggedExample
 from albertine.tasks.formats.cells import example_id, parse_words
 from albertine.tasks.formats.columns import KeepRequest, MissingColumnError
 from albertine.tasks.formats.conll import CONLL_SUFFIXES, read_sentences
+from albertine.tasks.formats.data_files import data_suffix
 from albertine.tasks.formats.rows import RowError, TableRow
-from albertine.tasks.formats.tables import data_suffix
 from albertine.tasks.metrics.tagging import entity_type, marks_entities, tagging_metrics
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample

@@ -25,6 +25,7 @@ from albertine.settings import HeadSettings
 from albertine.settings.model import HeadKind
 from albertine.tasks.card import TaskCard
 from albertine.tasks.examples import Example
+from albertine.tasks.formats.column_request import ColumnRequest
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.formats.tables import read_rows
@@ -155,21 +156,18 @@ class TaskType(ABC):
         """
         required = cls.required_columns(columns, require_labels=require_labels)
         required |= {columns.id: "--id"} if require_ids else {}
-        optional = [getattr(columns, name) for name in cls.optional_columns]
-        rows = read_rows(
-            source,
-            errors,
+        request = ColumnRequest(
             required,
             required,
-            optional,
-            joinable_columns=[getattr(columns, name) for name in cls.joinable_columns],
-            label_column=columns.label if cls.has_labels and require_labels else None,
-            text_columns=cls._text_columns(columns),
-            target_column=columns.label if "label" in cls.column_settings and require_labels else None,
+            [getattr(columns, name) for name in cls.optional_columns],
+            joinable=[getattr(columns, name) for name in cls.joinable_columns],
+            label=columns.label if cls.has_labels and require_labels else None,
+            texts=cls._text_columns(columns),
+            target=columns.label if "label" in cls.column_settings and require_labels else None,
             keep=keep,
             header=columns.header,
         )
-        for row in rows:
+        for row in read_rows(source, errors, request):
             try:
                 example = cls.example_from_row(row, columns, require_labels=require_labels)
                 yield example if row.kept is None else replace(example, kept=row.kept)
