@@ -41,6 +41,7 @@ from albertine.progress import format_bytes
 from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
+from albertine.tasks.sequences import split_by_tokens
 
 _SENTENCES = 512
 _PADDED_BATCH = 32
@@ -205,12 +206,7 @@ def _sentence_lengths() -> list[int]:
 
 def _groups(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     """Return lengths in groups of at most `max_tokens`, the longest first, as predictions are computed."""
-    groups: list[list[int]] = [[]]
-    for length in sorted(lengths, reverse=True):
-        if sum(groups[-1]) + length > max_tokens:
-            groups.append([])
-        groups[-1].append(length)
-    return groups
+    return list(split_by_tokens(sorted(lengths, reverse=True), int, max_tokens))
 
 
 def _packed_strips(model: Model, max_tokens: int) -> list[Strip]:

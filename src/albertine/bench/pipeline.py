@@ -29,6 +29,7 @@ from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import Pipeline
 from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
+from albertine.tasks.sequences import split_by_tokens
 from albertine.text.tokenizer import Tokenizer
 
 _SENTENCES, _PADDED_BATCH = 512, 32
@@ -145,11 +146,7 @@ def _bare_engine(engine: Engine, sequences: Sequence[Sequence[int]]) -> Callable
 
 def _strips(sequences: Sequence[Sequence[int]], max_tokens: int) -> list[Strip]:
     """Return strips of at most `max_tokens`, the longest sequences first."""
-    groups: list[list[Sequence[int]]] = [[]]
-    for sequence in sorted(sequences, key=len, reverse=True):
-        if sum(map(len, groups[-1])) + len(sequence) > max_tokens and groups[-1]:
-            groups.append([])
-        groups[-1].append(sequence)
+    groups = split_by_tokens(sorted(sequences, key=len, reverse=True), len, max_tokens)
     return [Strip.from_sequences(group) for group in groups]
 
 

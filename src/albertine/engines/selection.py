@@ -13,9 +13,9 @@ from albertine.engines.engine import Engine
 from albertine.engines.libraries import check_libraries
 from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.errors import AlbertineError, InputError
-from albertine.model.co_matching_head import divided_into_parts
 from albertine.model.model import Model
 from albertine.model.strip import Strip
+from albertine.model.trial_strip import trial_strip
 from albertine.settings.engine import FORMAT_OF_ENGINE, EngineOptions
 
 # Lengths of the sequences that `auto` measures: of sentences, and of a few longer texts.
@@ -46,7 +46,7 @@ def _fastest_engine(model: Model, options: EngineOptions, *, can_exit: bool) -> 
     if len(engines) == 1:
         progress.print_message(f"engine {engines[0].name} is the only one that runs this model here")
         return engines[0]
-    strip = _sample_strip(model)
+    strip = trial_strip(model, _LENGTHS, torch.Generator().manual_seed(0), 1)
     rates = [(_tokens_per_second(engine, strip), engine) for engine in engines]
     rates.sort(key=lambda rate: rate[0], reverse=True)
     fastest = rates[0][1]
@@ -75,15 +75,6 @@ def _candidates(model: Model, options: EngineOptions, can_exit: bool) -> Iterato
             continue
         yield engine
     yield prepare_torch_engine(model, "cpu", options.precision)  # last, because it may change the model
-
-
-def _sample_strip(model: Model) -> Strip:
-    generator = torch.Generator().manual_seed(0)
-    lengths = [min(length, model.settings.max_length) for length in _LENGTHS]
-    lengths *= model.head.sequences_per_prediction
-    tokens = torch.randint(0, model.settings.vocab_size, (sum(lengths),), generator=generator)
-    strip = Strip(tokens, torch.zeros_like(tokens), torch.tensor([0, *lengths]).cumsum(0))
-    return divided_into_parts(strip) if model.head_settings.co_matching else strip
 
 
 def _tokens_per_second(engine: Engine, strip: Strip) -> float:

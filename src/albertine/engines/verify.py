@@ -17,11 +17,11 @@ from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import WorkError
 from albertine.interop.sentence_transformers_folder import SentenceModules
-from albertine.model.co_matching_head import divided_into_parts
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel
 from albertine.model.sentence_vectors import apply_layers, pool
 from albertine.model.strip import Strip
+from albertine.model.trial_strip import trial_strip
 
 MAX_DIFFERENCE = 1e-4  # of logits, in units of the largest one if that is above 1
 
@@ -32,19 +32,10 @@ _LENGTHS = ((24, 7, 150, 1, 24, 40, 3, 100), (9,) * 20)
 
 def random_strips(model: Model) -> list[Strip]:
     """Return strips of random tokens and segments, of different lengths up to the model's maximum."""
-    generator = torch.Generator().manual_seed(0)
-    return [_random_strip(model, lengths, generator) for lengths in _LENGTHS]
-
-
-def _random_strip(model: Model, lengths: Sequence[int], generator: torch.Generator) -> Strip:
-    lengths = [min(length, model.settings.max_length) for length in lengths]
-    lengths *= model.head.sequences_per_prediction
-    tokens = torch.randint(0, model.settings.vocab_size, (sum(lengths),), generator=generator)
-    reads_parts = model.head_settings.co_matching
-    num_segments = min(NUM_TASK_SEGMENTS, model.settings.segments) if reads_parts else model.settings.segments
-    segments = torch.randint(0, num_segments, (sum(lengths),), generator=generator)
-    strip = Strip(tokens, segments, torch.tensor([0, *lengths]).cumsum(0))
-    return divided_into_parts(strip) if reads_parts else strip
+    generator, num_segments = torch.Generator().manual_seed(0), model.settings.segments
+    if model.head_settings.co_matching:
+        num_segments = min(NUM_TASK_SEGMENTS, num_segments)
+    return [trial_strip(model, lengths, generator, num_segments) for lengths in _LENGTHS]
 
 
 @torch.no_grad()

@@ -15,10 +15,10 @@ from albertine.interop.load import load_checkpoint
 from albertine.interop.sentence_transformers_folder import has_sentence_modules, read_sentence_modules
 from albertine.interop.verify_tokenizer import verify_tokenizer
 from albertine.interop.write_sentence_modules import write_sentence_modules
-from albertine.model.co_matching_head import divided_into_parts
 from albertine.model.model import Model
 from albertine.model.parameter_counts import count_parameters
 from albertine.model.strip import Strip
+from albertine.model.trial_strip import trial_strip
 from albertine.settings import ModelSettings
 from albertine.storage.objects import display_path
 from albertine.storage.upload import check_output_folder, output_folder
@@ -86,18 +86,8 @@ def verify_copy(model: Model, copy: Model, folder: Path) -> None:
         copy: the copy, loaded again.
         folder: folder of the copy, for the error message.
     """
-    generator = torch.Generator().manual_seed(0)
-    lengths = [min(length, model.settings.max_length) for length in (8, 3, 16, 8)]
-    if model.head_settings.kind == "choice":
-        lengths *= model.head_settings.options
-    sequences = [
-        torch.randint(0, model.settings.vocab_size, (n,), generator=generator).tolist() for n in lengths
-    ]
-    last_segment = min(1, model.settings.segments - 1)
-    segments = [[last_segment * (2 * i >= n) for i in range(n)] for n in lengths]
-    strip = Strip.from_sequences(sequences, segments)
-    if model.head_settings.co_matching:
-        strip = divided_into_parts(strip)
+    num_segments = min(2, model.settings.segments)
+    strip = trial_strip(model, (8, 3, 16, 8), torch.Generator().manual_seed(0), num_segments)
     with torch.inference_mode():
         expected, actual = (_all_outputs(net, strip) for net in (model, copy))
     if not all(torch.equal(a, b) for a, b in zip(expected, actual, strict=True)):

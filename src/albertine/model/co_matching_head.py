@@ -17,7 +17,7 @@ padding is neither attended to nor in a maximum.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ from albertine.model.heads import Head, PredictionOutput, check_options, linear,
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 
-_NUM_PARTS = 3  # passage, question, option
+NUM_PARTS = 3  # passage, question, option
 _PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
@@ -77,7 +77,7 @@ class CoMatchingHead(Head):
             hidden: hidden states of one sequence in each row.
             part_ids: part of each token: 1 passage, 2 question, 3 option, 0 others, [rows, length].
         """
-        return self._scores([_masked_part(hidden, part_ids == part + 1) for part in range(_NUM_PARTS)])
+        return self._scores([_masked_part(hidden, part_ids == part + 1) for part in range(NUM_PARTS)])
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:
         """Return the logits of the options, [questions, options], and the loss if there are targets."""
@@ -118,24 +118,17 @@ class CoMatchingHead(Head):
 def _pooled(layer: nn.Linear, values: Tensor, is_token: Tensor) -> Tensor:
     """Return the maximum over tokens of a dense layer with ReLU, [sequences, hidden]."""
     projected = torch.relu(linear(layer, values))
-    return projected.masked_fill(~is_token[:, :, None], 0).amax(1)  # ReLU gives nothing below 0
-
-
-def divided_into_parts(strip: Strip) -> Strip:
-    """Return a strip whose sequences are divided into three parts, to try a head on random tokens."""
-    lengths = strip.offsets.diff()
-    bounds = torch.stack([lengths * third // _NUM_PARTS for third in range(_NUM_PARTS + 1)], dim=1)
-    return replace(strip, parts=torch.stack([bounds[:, :-1], bounds[:, 1:]], dim=2))
+    return projected.masked_fill(~is_token[:, :, None], 0).amax(1)  # no ReLU is below 0
 
 
 def check_parts(strip: Strip) -> Tensor:
     """Return the start and end of passage, question and option of a strip; raise `InputError` without."""
     if len(strip) == 0:
-        return torch.zeros(0, _NUM_PARTS, 2, dtype=torch.long)
-    if strip.parts is None or strip.parts.shape[1] != _NUM_PARTS:
+        return torch.zeros(0, NUM_PARTS, 2, dtype=torch.long)
+    if strip.parts is None or strip.parts.shape[1] != NUM_PARTS:
         raise InputError(
             "a head with co_matching needs strip.parts, the start and end of passage, question and option: "
-            f"[{len(strip)}, {_NUM_PARTS}, 2]"
+            f"[{len(strip)}, {NUM_PARTS}, 2]"
         )
     return strip.parts
 
@@ -146,7 +139,7 @@ def _split_parts(hidden: Tensor, strip: Strip) -> list[Part]:
     split = []
     for bounds in parts.unbind(1):
         starts, lengths = strip.offsets[:-1] + bounds[:, 0], bounds.diff(dim=1)
-        # A maximum over no position is an error, so that even parts that are all empty have one.
+        # `amax` fails over no positions, so there is one even if all parts are empty.
         positions = torch.arange(max(1, int(lengths.max()) if len(strip) else 0))
         is_token = positions < lengths
         indices = torch.where(is_token, starts[:, None] + positions, 0).to(hidden.device)
