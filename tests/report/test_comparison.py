@@ -310,6 +310,7 @@ def test_next_tokens_have_a_chart_of_the_runs_that_predict_them(tmp_path: Path) 
     assert "masked" in masked
     assert "causal" in masked
     assert "Next tokens" in next_tokens
+    assert "no context" not in next_tokens  # that of masked tokens counts those that are not replaced
     assert "causal" in next_tokens
     assert "masked" not in next_tokens
     assert len(pretraining_charts(plotted[:1], "none")) == 1

@@ -40,7 +40,8 @@ def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
     """Return charts of the MLM loss, of that of next tokens if a run predicts them, and of the pair accuracy.
 
     They show held-out text if all runs were evaluated, otherwise training. The baselines are drawn only if
-    they are the same for all runs; next tokens have the same ones.
+    they are the same for all runs. The model never sees a next token, so without context it knows only the
+    frequencies.
     """
     logs = [run.metrics() for run in runs]
     prefix = HELD_OUT_PREFIX if all(metric_curve(log, f"{HELD_OUT_PREFIX}mlm_loss") for log in logs) else ""
@@ -57,7 +58,7 @@ def pretraining_charts(runs: Sequence[PlottedRun], pair: str) -> list[str]:
     baselines, loss_axes = _baselines(logs), Axes("training tokens", f"{kind} loss (nats)")
     charts = [line_chart("Masked tokens", loss_axes, curves("mlm_loss"), baselines)]
     if next_curves := curves("next_loss"):
-        charts.append(line_chart("Next tokens", loss_axes, next_curves, baselines))
+        charts.append(line_chart("Next tokens", loss_axes, next_curves, baselines[:1]))
     if pair in _PAIR_TITLES:
         axes = Axes("training tokens", f"{kind} accuracy (%)", 40, 100)
         chance = [ReferenceLine("chance", 50)]
