@@ -285,6 +285,14 @@ def test_a_few_numbers_with_decimal_commas_are_not_several_labels(tmp_path: Path
     )
 
 
+def test_rare_labels_that_share_their_parts_may_be_several(tmp_path: Path) -> None:
+    pairs = [f"{first};{second}" for first in "abcde" for second in "abcde" if first != second]
+    found = lines_of(tmp_path / "a.csv", pairs * 3)
+    assert found["joined-labels"].startswith("note: 20 labels that share their parts; ")
+    assert '--label-separator ";"' in found["joined-labels"]
+    assert "rare-labels" not in found
+
+
 def test_amounts_of_money_are_texts(tmp_path: Path) -> None:
     amounts = [f"{number % 40 / 2} €".replace(".", ",") for number in range(100)]
     found = lines_of(tmp_path / "a.csv", amounts)

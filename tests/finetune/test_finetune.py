@@ -190,7 +190,7 @@ def test_resume_with_changed_settings_or_data(
     other = tmp_path / "other.csv"
     other.write_text(data.read_text().replace("ka ka ka", "ka ka lo"))
     changed = replace(finetune_settings, data=str(other))
-    with pytest.raises(InputError, match="the examples differ from those that the run started with"):
+    with pytest.raises(InputError, match=r"run: the examples differ from those that the run started with"):
         finetune(str(checkpoint), tmp_path / "run", with_train_settings(changed, steps=4, warmup=1))
     assert (tmp_path / "run" / "settings.toml").read_text() == stored
 

@@ -161,7 +161,7 @@ def test_wrong_calls_give_one_line(
     calls: tuple[tuple[list[str | Path], str], ...] = (
         ([checkpoint], "--data is missing"),
         ([checkpoint, "--data", tmp_path / "nothing.txt"], "no such file"),
-        ([checkpoint, "--data", tmp_path], "unsupported format"),
+        ([checkpoint, "--data", tmp_path], "is a folder; name a file with texts"),
         ([checkpoint, "--data", data, "--out", tmp_path / "old.csv"], "exists already"),
         ([checkpoint, "--data", data, "--out", tmp_path / "out.txt"], "unknown format"),
         ([checkpoint, "--data", data, "--method", "letters"], "word-l2r"),

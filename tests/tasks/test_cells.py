@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from albertine.tasks.card import sorted_labels
-from albertine.tasks.formats.cells import example_id, parse_answers, parse_option
+from albertine.tasks.formats.cells import example_id, joined_label, parse_answers, parse_option
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.span_extraction import SpanExtraction
@@ -60,3 +60,17 @@ def test_an_ambiguous_option_is_refused() -> None:
 
 def test_equal_numbers_are_sorted_as_text() -> None:
     assert sorted_labels(["01", "1", "10", "2", "+1"]) == ("+1", "01", "1", "2", "10")
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        (["a", "b", "a;b"], ("a;b", ";")),
+        ([f"{a};{b}" for a in "abcd" for b in "abcd" if a < b] + ["b;a", "c;a"], ("a;b", ";")),
+        (["New York, NY", "Boston, MA", "Austin, TX", "Dallas, TX"], None),  # as many parts as labels
+        ([f"{day}/{month}" for day in range(1, 9) for month in range(1, 9)], None),  # dates
+        (["yes", "no"], None),
+    ],
+)
+def test_labels_that_consist_of_several(labels: list[str], found: tuple[str, str] | None) -> None:
+    assert joined_label(labels) == found

@@ -102,8 +102,10 @@ class LabelCheck:
                 num_labels, display_text(next(iter(train))), advice=_COLUMN_ADVICE,
             )  # fmt: skip
             return
-        yield from self._class_findings(train)
-        yield from self._joined_findings(train)
+        joined = self._joined_label(train)
+        yield from self._class_findings(train, has_joined=joined is not None)
+        if joined is not None:
+            yield self._joined_finding(train, *joined)
         yield from _spelling_findings(train.keys() | dev.keys())
         if new := [label for label in dev if label not in train]:
             yield Finding(
@@ -151,21 +153,23 @@ class LabelCheck:
             return False
         return not all(map(self._is_readable_number, self._counts["train"]))
 
-    def _joined_findings(self, train: Counter[str]) -> Iterable[Finding]:
-        """Yield a note if cells with one label each seem to hold several."""
+    def _joined_label(self, train: Counter[str]) -> tuple[str, str] | None:
+        """Return a label that seems to be several, and the separator between them; None without one."""
         if self._is_multi_label or self._num_numbers == self._num_labels:  # 3,5 may be a number
-            return
-        if joined := joined_label(train):
-            label, separator = joined
-            firsts = (other.partition(separator)[0].strip() for other in train if separator in other)
-            count = sum(first in train for first in firsts)
-            yield Finding(
-                "note", "joined-labels", "labels made up of others", count, display_text(label),
-                self._first_location("train", label),
-                f"for several labels in a cell (--task multi-label), give --label-separator \"{separator}\"",
-            )  # fmt: skip
+            return None
+        return joined_label(train)
 
-    def _class_findings(self, train: Counter[str]) -> Iterable[Finding]:
+    def _joined_finding(self, train: Counter[str], label: str, separator: str) -> Finding:
+        joined = [other for other in train if separator in other]
+        count = sum(other.partition(separator)[0].strip() in train for other in joined)
+        return Finding(
+            "note", "joined-labels",
+            "labels made up of others" if count else "labels that share their parts", count or len(joined),
+            display_text(label), self._first_location("train", label),
+            f"for several labels in a cell (--task multi-label), give --label-separator \"{separator}\"",
+        )  # fmt: skip
+
+    def _class_findings(self, train: Counter[str], *, has_joined: bool) -> Iterable[Finding]:
         total = self._rows["train"]
         common = ", ".join(
             f"{display_text(label)} {percent(count, total)}" for label, count in train.most_common(_LISTED)
@@ -175,7 +179,7 @@ class LabelCheck:
         if not self._is_multi_label:  # in multi-label data, all rows may have the same label
             yield from self._balance_findings(train)
         rare = sorted((count, label) for label, count in train.items() if count < _MIN_EXAMPLES)
-        if rare:
+        if rare and not has_joined:  # divided, the labels may be frequent
             listed = ", ".join(f"{display_text(label)} ({count})" for count, label in rare[:_LISTED])
             advice = "add examples, join classes, or fix the spelling"
             yield Finding(

@@ -141,6 +141,8 @@ class Checkpointing:
             self._trainable.check_same_data(values.get("data_fingerprint"))
         except JsonError as error:
             raise _unusable_state("data_fingerprint", error) from None
+        except InputError as error:
+            raise InputError(f"{self._recorder.run}: {error}") from None
         weights = self._distributed.broadcast_tensors(checkpoint.load_weights() if checkpoint else {})
         self._load_weights(weights)
         optimizer_state = checkpoint.load_optimizer_state() if checkpoint else {}

@@ -25,6 +25,7 @@ class RunRecorder:
     """Records a run in its folder.
 
     Attributes:
+        run: the folder of the run.
         checkpoints: the checkpoints of the run.
     """
 
@@ -47,7 +48,7 @@ class RunRecorder:
             work: `Trainable.work`, for the time left.
             published: which checkpoint is copied into the folder of the run.
         """
-        self._run, self._settings, self._published = run, settings, published
+        self.run, self._settings, self._published = run, settings, published
         self._run_settings = run_settings
         self.checkpoints = CheckpointStore(run, settings.keep_checkpoints, self._publish_if_selected)
         self._baselines = baselines
@@ -62,8 +63,8 @@ class RunRecorder:
         Args:
             step: step of the checkpoint from which the run resumes; -1 for a new run.
         """
-        self._metrics_log = MetricsLog(self._run, step)
-        self._tracker = make_tracker(self._settings.tracker, self._run, step, asdict(self._run_settings))
+        self._metrics_log = MetricsLog(self.run, step)
+        self._tracker = make_tracker(self._settings.tracker, self.run, step, asdict(self._run_settings))
         if step < 0:
             baseline_losses = {
                 f"{objective}_{name}_loss": baseline_loss
@@ -127,11 +128,11 @@ class RunRecorder:
         folder = newest.folder
         if self._published == "best" and best_step is not None:
             folder = self.checkpoints.checkpoint_folder(best_step) or folder
-        publish_model(self._run, folder)
+        publish_model(self.run, folder)
 
     def _publish_if_selected(self, folder: Path, is_best: bool) -> None:
         if is_best or self._published == "newest":
-            publish_model(self._run, folder)
+            publish_model(self.run, folder)
 
     def discard_after(self, step: int) -> None:
         """Remove the checkpoints and metrics of later steps."""

@@ -93,13 +93,19 @@ def parse_label_columns(row: TableRow, columns: Sequence[str]) -> tuple[str, ...
 def joined_label(labels: Collection[str]) -> tuple[str, str] | None:
     """Return a label that consists of several and the separator between them; None if none seems to.
 
-    Its first part must be a label too.
+    Its first part is a label too, or the labels are made of far fewer parts.
     """
     for label in labels:
         for separator in LABEL_SEPARATORS:
             first, found, rest = label.partition(separator)
             if found and rest.strip() and first.strip() in labels:
                 return label, separator
+    for separator in LABEL_SEPARATORS:
+        joined = [label for label in labels if separator in label]
+        parts = {part.strip() for label in joined for part in label.split(separator)}
+        has_words = any(part and not part[0].isdigit() for part in parts)
+        if has_words and 2 * len(parts) <= len(joined):
+            return joined[0], separator
     return None
 
 

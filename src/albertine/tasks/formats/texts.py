@@ -44,6 +44,8 @@ def _rows(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[Ta
             if getattr(columns, name) != getattr(DataSettings(), name):
                 raise InputError(f"{source}: lines of text, which have no columns; leave out --{name}")
         return _rows_from_lines(Path(source), columns.text, errors)
+    if Path(source).is_dir():
+        raise InputError(f"{source}: is a folder; name a file with texts")
     if suffix not in TABLE_SUFFIXES and not source.startswith(HUB_PREFIX):
         supported = ", ".join((*_TEXT_SUFFIXES, *TABLE_SUFFIXES))
         raise InputError(f"{source}: unsupported format; supported: {supported}, also compressed: .gz, .zst")
