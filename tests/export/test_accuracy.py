@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.task_fixtures import save_untrained_model, write_csv
 
-from albertine.errors import WorkError
+from albertine.errors import InputError, WorkError
 from albertine.export.accuracy import CALIBRATION_ROWS, Accuracy, Int8Scores, sample_different, sample_rows
 from albertine.export.embedding_accuracy import create_embedding_judge
 from albertine.export.judges import create_judge
@@ -62,6 +62,15 @@ def test_calibration_sees_all_of_a_sorted_file(classifier: Path, tmp_path: Path)
     lengths = [length for strip in judge.calibration_strips() for length in strip.lengths]
     assert len(lengths) == CALIBRATION_ROWS
     assert CALIBRATION_ROWS / 3 < sum(length == max(lengths) for length in lengths) < 2 * CALIBRATION_ROWS / 3
+
+
+def test_other_labels_are_refused_before_the_work(classifier: Path, tmp_path: Path) -> None:
+    rows = [{"review": SHORT, "label": label} for label in ("neg", "nag")]
+    settings = ExportSettings(
+        to="onnx", precision="int8", data=str(write_csv(tmp_path / "dev.csv", rows)), text="review"
+    )
+    with pytest.raises(InputError, match=r"dev\.csv, line \d: label \w+ is not one of the model's"):
+        create_judge("model", classifier, load_checkpoint(classifier), settings, must_judge=True)
 
 
 def test_texts_for_vectors_are_drawn_from_all_of_a_sorted_file(checkpoint: Path, tmp_path: Path) -> None:

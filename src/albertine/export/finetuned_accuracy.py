@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from albertine import progress
@@ -18,6 +19,8 @@ from albertine.tasks.examples import Example
 from albertine.tasks.metrics.display import format_metrics, shown_metrics
 from albertine.tasks.sequences import longest_first_groups, strip_from_samples
 from albertine.tasks.settings import DataSettings
+
+_CHECKED_ROWS = 256  # read before the export is made; all are read when it is evaluated
 
 
 class FinetunedJudge(Judge):
@@ -36,10 +39,13 @@ class FinetunedJudge(Judge):
         )
 
     def check_data(self) -> None:
-        """Raise `InputError` if the data cannot be read, before the export is made."""
+        """Raise `InputError` if the data cannot be read or has other labels, before the export is made."""
         next(iter(self._examples(self._calibration, require_labels=False)))
         if self.has_labels:
-            next(iter(self._examples(self._settings, require_labels=True)))
+            examples = self._examples(self._settings, require_labels=True)
+            self._model.task_type.encode(
+                list(islice(examples, _CHECKED_ROWS))
+            )  # their labels are the model's
 
     def calibration_strips(self) -> Sequence[Strip]:
         """Return rows of the calibration, whose labels are not needed."""
