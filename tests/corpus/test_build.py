@@ -23,7 +23,7 @@ import pytest
 from albertine import atomic
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.corpus import build, duplicates, encode_jobs, manifest, shard_writer
+from albertine.corpus import build, duplicates, encode_jobs, job_report, manifest, shard_writer
 from albertine.corpus.build import build_corpus
 from albertine.corpus.build_folder import locked_build_folder
 from albertine.corpus.check import check_corpus
@@ -492,6 +492,29 @@ def test_lost_characters_are_counted_over_all_jobs(
     unknown = load_tokenizer(tokenizer).special_ids.unk
     tokens = [shard.tokens for shard in Corpus(tmp_path / "made").shards("train")]
     assert (np.concatenate(tokens) == unknown).sum() == 18
+
+
+def test_characters_that_a_bert_vocabulary_lacks_inside_words_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\n.\n")
+    (tmp_path / "a.txt").write_text("ab aab bb.\n" * 3)
+    manifest = run_build(tmp_path / "a.txt", tmp_path, tmp_path / "made", language="en")
+    assert manifest.unknown_tokens == 3
+    assert manifest.lost_characters == {"a": 3}
+    assert "characters without a token: a 3; " in capsys.readouterr().err
+
+
+def test_listed_locations_of_all_jobs_are_bounded(tmp_path: Path) -> None:
+    parts = [tmp_path / f"part-{number}.arrow" for number in range(3)]
+    for part in parts:
+        part.write_bytes(b"")
+        messages = [f"{part.name} {number}" for number in range(60)]
+        job_report.write_report(part, part, job_report.JobReport(skipped=70, skipped_locations=messages))
+    total = job_report.sum_reports(parts)
+    assert total.skipped == 210
+    assert len(total.skipped_locations) == 100
+    assert total.skipped_locations[60] == "part-1.arrow 0"
 
 
 @pytest.mark.usefixtures("small_jobs")

@@ -1,10 +1,18 @@
 """Tests of lost characters, their lists, and the warning about the language of a text."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from albertine.text.characters import language_warning, list_characters, lost_characters, single_characters
+from albertine.text.characters import (
+    language_warning,
+    list_characters,
+    lost_characters,
+    lost_word_characters,
+    single_characters,
+)
+from albertine.text.tokenizer import load_tokenizer
 
 ENGLISH = "It is a truth universally acknowledged, that a single man must be in want of a wife. " * 10
 GERMAN = "Der Müller hört früh die Vögel; schöne Grüße aus Köln, und süße Träume. "
@@ -16,6 +24,16 @@ def test_lost_characters_are_counted_in_normalized_words() -> None:
     lost = lost_characters({"ABBA": 2, "ax": 3, "xÿx": 1}, known, str.lower)
     assert lost == {"x": 5, "ÿ": 1}
     assert lost_characters({"½": 2}, known, lambda _: "1 2") == {"1": 2, "2": 2}
+
+
+def test_characters_of_a_bert_vocabulary_are_lost_where_they_occur(tmp_path: Path) -> None:
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "(", "c", "##c", "cd"]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n")
+    unknown_words = load_tokenizer(tmp_path).unknown_words
+    assert unknown_words("(AB)BA cd") == [")", "ba"]
+    # "cd" has a token, but not "ccd"; its d has no token inside a word.
+    words = {"(AB)BA": 2, "cd": 5, "ccd": 3}
+    assert lost_word_characters(words, frozenset(tokens), unknown_words) == {")": 2, "b": 2, "a": 2, "d": 3}
 
 
 def test_listed_characters_are_few_and_visible() -> None:

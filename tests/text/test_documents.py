@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import random
 import sys
 import time
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from albertine import json_input
-from albertine.errors import AlbertineError, InputError
+from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.text import parquet_rows, sources
 from albertine.text.documents import ReadErrors, detect_layout, read_documents
 from albertine.text.settings import ReadingSettings
@@ -251,6 +252,60 @@ def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     assert errors.count == 4
     for expected in ("b.txt.gz: damaged", "c.txt: UTF-16", "d.parquet: damaged", "e.txt: empty"):
         assert any(expected in message for message in errors.messages)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [((BOOK * 40).encode("utf-16"), "UTF-16 text"), (b"\0PNG" + BOOK.encode() * 40, "zero bytes")],
+)
+def test_all_chunks_of_a_file_that_is_not_text_are_refused(
+    content: bytes, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 500)
+    (tmp_path / "a.txt").write_bytes(content)
+    documents, errors = read_with_errors(tmp_path, skip=True)
+    assert not documents
+    assert errors.count == 1
+    assert problem in errors.messages[0]
+    (source,) = find_sources([str(tmp_path)])
+    chunks = list(source_chunks(source))
+    assert len(chunks) > 3
+    with pytest.raises(InputError, match=f"a.txt: {problem}"):
+        list(read_documents(chunks[2], ReadingSettings(), ReadErrors(skip=False)))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.gz", "a.parquet"])
+@pytest.mark.parametrize("change", ["truncate", "touch", "remove"])
+def test_a_file_that_changes_while_it_is_read_is_refused(name: str, change: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    if name == "a.parquet":
+        parquet.write_table(pa.table({"text": [BOOK]}), file)
+    else:
+        content = (json.dumps({"text": BOOK}) + "\n").encode() * 3
+        file.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (source,) = find_sources([str(file)])
+    (chunk,) = source_chunks(source)
+    match change:
+        case "truncate":
+            os.truncate(file, source.size // 2)
+        case "touch":
+            os.utime(file, ns=(1, 1))
+        case "remove":
+            file.unlink()
+    with pytest.raises(WorkError, match=f"{name}: changed or removed while it was read"):
+        list(read_documents(chunk, ReadingSettings(), ReadErrors(skip=True)))
+
+
+def test_a_file_that_changes_while_a_chunk_is_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text((json.dumps({"text": BOOK}) + "\n") * 3)
+    (source,) = find_sources([str(file)])
+    (chunk,) = source_chunks(source)
+    documents = read_documents(chunk, ReadingSettings(), ReadErrors(skip=True))
+    assert next(documents)
+    os.truncate(file, source.size - 5)
+    with pytest.raises(WorkError, match="changed or removed while it was read"):
+        list(documents)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])

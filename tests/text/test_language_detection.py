@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -14,6 +15,8 @@ import pytest
 
 from albertine.corpus.build import build_corpus
 from albertine.corpus.settings import CorpusSettings
+from albertine.errors import InputError
+from albertine.text import language_samples, sources
 from albertine.text.documents import ReadErrors, read_documents
 from albertine.text.language_detection import (
     detect_language,
@@ -158,6 +161,21 @@ def test_a_mixed_text_keeps_what_any_of_its_languages_needs(
     assert "capitals and accents are kept; --no-cased, --no-keep-accents, --language override this" in message
 
 
+def test_a_mostly_unknown_text_keeps_what_its_other_language_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("xkcd qwv zzzq 17 bnmp " * 800)
+    (tmp_path / "b.txt").write_text(prose("de") * 5, encoding="utf-8")
+    resolved = resolve_tokenizer_language(TokenizerSettings(), find_sources([str(tmp_path)]))
+    assert (resolved.language, resolved.cased, resolved.keep_accents) == ("en", True, True)
+    message = capsys.readouterr().err
+    assert message.startswith("language: unknown (")
+    assert message.endswith(
+        "; capitals and accents are kept, sentences are split as in English; "
+        "--no-cased, --no-keep-accents, --language override this\n"
+    )
+
+
 def test_the_sample_is_bounded_and_the_same_each_time(tmp_path: Path) -> None:
     rng = random.Random(1)
     words = ENGLISH.split()
@@ -201,6 +219,51 @@ def test_unreadable_text_has_no_language(content: bytes, suffix: str, tmp_path: 
     (tmp_path / f"a.{suffix}").write_bytes(content)
     detected = detect_source_language(find_sources([str(tmp_path)]), ReadingSettings())
     assert detected.code == ""
+
+
+@pytest.mark.parametrize(("records", "empty"), [(1, 0), (3, 0), (20, 0), (1, 500)])
+def test_the_language_of_few_long_records_is_found(records: int, empty: int, tmp_path: Path) -> None:
+    lines = [json.dumps({"text": prose("de") * 10})] * records + [json.dumps({"text": ""})] * empty
+    (tmp_path / "a.jsonl").write_text("".join(line + "\n" for line in lines))
+    passages = sample_passages(find_sources([str(tmp_path)]), ReadingSettings())
+    assert len(passages) == min(NUM_PASSAGES, -(-(tmp_path / "a.jsonl").stat().st_size // PASSAGE_LENGTH))
+    assert detect_language(passages).code == "de"
+
+
+def test_the_language_of_a_record_longer_than_a_chunk_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (sources, language_samples):
+        monkeypatch.setattr(module, "CHUNK_BYTES", 20_000)
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": prose("de") * 50}) + "\n")
+    assert detect_source_language(find_sources([str(tmp_path)]), ReadingSettings()).code == "de"
+
+
+def test_a_refused_file_has_no_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 20_000)
+    (tmp_path / "a.txt").write_bytes((prose("de") * 50).encode("utf-16"))
+    (tmp_path / "b.txt").write_text(ENGLISH * 100)
+    detected = detect_source_language(find_sources([str(tmp_path)]), ReadingSettings(on_error="skip"))
+    assert detected.shares == {"en": 1.0}
+
+
+def test_files_without_permission_are_left_out_or_stop_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text(prose("de") * 20, encoding="utf-8")
+    (tmp_path / "b.txt").write_text(ENGLISH * 100)
+    open_path = Path.open
+
+    def refuse(path: Path, *arguments: Any) -> Any:
+        if path.name == "a.txt":
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_path(path, *arguments)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    found = find_sources([str(tmp_path)])
+    assert detect_source_language(found, ReadingSettings(on_error="skip")).shares == {"en": 1.0}
+    with pytest.raises(InputError, match=r"a\.txt: Permission denied"):
+        detect_source_language(found, ReadingSettings())
 
 
 def test_the_corpus_records_the_language_and_resumes_with_it(tmp_path: Path) -> None:

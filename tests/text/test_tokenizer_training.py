@@ -20,7 +20,7 @@ import sentencepiece
 from albertine.errors import InputError
 from albertine.settings import SettingError
 from albertine.text.characters import required_characters
-from albertine.text.settings import MIN_VOCAB_SIZE, TokenizerSettings
+from albertine.text.settings import MIN_VOCAB_SIZE, ReadingSettings, TokenizerSettings
 from albertine.text.show import tokenizer_stats
 from albertine.text.sources import find_sources
 from albertine.text.tokenizer import load_tokenizer
@@ -163,6 +163,17 @@ def test_settings_of_other_formats_are_refused(
     with pytest.raises(InputError, match=problem):
         tokenizer_stats(load_tokenizer(folder), [str(tmp_path / name)], settings)
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_statistics_say_what_was_skipped(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "It is fine."}\nbad\n{}\n')
+    reading = ReadingSettings(on_error="skip", language="en")
+    stats = tokenizer_stats(load_tokenizer(folder), [str(tmp_path / "a.jsonl")], reading)
+    assert stats.words == 3
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith(f"2 unreadable records skipped, first: {tmp_path / 'a.jsonl'}, byte 24: not")
 
 
 @pytest.mark.parametrize("allow_smaller", [True, False])

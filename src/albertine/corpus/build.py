@@ -113,7 +113,7 @@ def _build_in(
             unigram_entropy=counts.unigram_entropy(),
             duplicates=counts.duplicates,
             skipped=report.skipped,
-            skipped_locations=report.skipped_locations[:_MAX_LISTED],
+            skipped_locations=report.skipped_locations,
             unknown_tokens=report.unknown_tokens,
             lost_characters=dict(most_frequent(report.lost_characters, _MAX_LISTED)),
             sources=[source.name for source in found],

@@ -26,7 +26,12 @@ from albertine.corpus.shards import EncodedDocuments, to_record_batch, write_rec
 from albertine.executors.executor import Executor
 from albertine.executors.process_pool import ProcessPool
 from albertine.processes import num_cores
-from albertine.text.characters import language_warning, lost_characters, single_characters
+from albertine.text.characters import (
+    language_warning,
+    lost_characters,
+    lost_word_characters,
+    single_characters,
+)
 from albertine.text.documents import ReadErrors, read_documents
 from albertine.text.sources import Source, SourceChunk, source_chunks
 from albertine.text.tokenizer import load_tokenizer
@@ -128,7 +133,8 @@ class _EncodeWorker:
     def __init__(self, tokenizer: Path, settings: CorpusSettings):
         loaded = load_tokenizer(tokenizer)
         self._encoder, self._boundaries = WordEncoder(loaded), WordBoundaries(loaded)
-        self._tokenizer, self._known_characters = loaded, single_characters(loaded.vocabulary)
+        self._tokenizer, self._tokens = loaded, frozenset(loaded.vocabulary)
+        self._known_characters = single_characters(loaded.vocabulary)
         self._settings = settings
         self._report, self._characters = JobReport(), Counter[str]()  # of the current job
 
@@ -187,12 +193,17 @@ class _EncodeWorker:
         unknown = np.flatnonzero(tokens == self._tokenizer.special_ids.unk)
         affected = np.unique(np.searchsorted(np.cumsum(lengths), unknown, side="right"))
         words = Counter(chain.from_iterable(sentences[index].split() for index in affected))
-        lost = lost_characters(words, self._known_characters, self._tokenizer.normalize)
         self._report.tokens += len(tokens)
         self._report.unknown_tokens += len(unknown)
-        self._report.lost_characters.update(lost)
+        self._report.lost_characters.update(self._lost_characters(words))
         sample = sentences[:: max(1, len(sentences) // _SAMPLED_SENTENCES)]
         self._characters.update(chain.from_iterable(sample))
+
+    def _lost_characters(self, words: Counter[str]) -> Counter[str]:
+        """Return how often each character without a token occurs in words."""
+        if self._tokenizer.marks_continuations:
+            return lost_word_characters(words, self._tokens, self._tokenizer.unknown_words)
+        return lost_characters(words, self._known_characters, self._tokenizer.normalize)
 
 
 def _fingerprint(document: list[str]) -> bytes:

@@ -77,8 +77,8 @@ def choose_held_out(parts: Sequence[Path], kept: NDArray[np.bool_], settings: Co
     if total == 1:
         raise SingleDocument(
             f"--held-out {settings.held_out:g}: the text is one document of fewer than "
-            f"{_LONG_DOCUMENT_TOKENS:,} tokens, too short to divide; give more files, --layout lines if "
-            "blank lines separate documents, or --held-out 0"
+            f"{_LONG_DOCUMENT_TOKENS:,} tokens, too short to divide; give more files or records, --layout "
+            "lines if blank lines separate the documents of a .txt file, or --held-out 0"
         )
     return HeldOutText(_choose_documents(parts, kept, settings))
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from albertine.checksums import file_checksum
 from albertine.corpus.checked_json import read_checked_json, write_checked_json
 
+_MAX_LISTED = 100
+
 
 @dataclass
 class JobReport:
@@ -19,7 +21,7 @@ class JobReport:
 
     Attributes:
         skipped: number of files, lines or records that could not be read.
-        skipped_locations: location and problem of the first of these.
+        skipped_locations: location and problem of the first of these, at most `_MAX_LISTED`.
         tokens: number of tokens.
         unknown_tokens: number of unknown tokens among them.
         lost_characters: how often each character without a token occurs.
@@ -62,7 +64,7 @@ def sum_reports(parts: Iterable[Path]) -> JobReport:
     for part in parts:
         report = JobReport(**read_checked_json(report_file(part))["report"])
         total.skipped += report.skipped
-        total.skipped_locations += report.skipped_locations
+        total.skipped_locations += report.skipped_locations[: _MAX_LISTED - len(total.skipped_locations)]
         total.tokens += report.tokens
         total.unknown_tokens += report.unknown_tokens
         total.lost_characters.update(report.lost_characters)

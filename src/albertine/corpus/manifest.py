@@ -43,7 +43,8 @@ class Manifest:
         skipped: number of files, lines or records that could not be read.
         skipped_locations: location and problem of the first of these.
         unknown_tokens: number of unknown tokens in the text, before duplicates are dropped.
-        lost_characters: how often the most frequent characters without a token occur there.
+        lost_characters: how often the most frequent characters without a token occur there; for a BERT
+            vocabulary, those without a token for the start of a word, or for inside one, where they occur.
         held_out_passages: number of passages in dev, each from another document; None if dev has whole
             documents.
     """

@@ -55,6 +55,28 @@ def lost_characters(
     return lost
 
 
+def lost_word_characters(
+    word_counts: Mapping[str, int], tokens: Set[str], unknown_words: Callable[[str], Iterable[str]]
+) -> Counter[str]:
+    """Return how often each character occurs where a BERT vocabulary has no token for it.
+
+    Such a vocabulary has one token for a character that begins a word, and another, such as "##a", for one
+    inside a word.
+
+    Args:
+        word_counts: how often each word, between spaces, occurs.
+        tokens: the vocabulary.
+        unknown_words: returns the words in such a word that have no tokens; see `Tokenizer.unknown_words`.
+    """
+    lost: Counter[str] = Counter()
+    for text, count in word_counts.items():
+        for word in unknown_words(text):
+            for index, character in enumerate(word):
+                if (CONTINUATION_PREFIX + character if index else character) not in tokens:
+                    lost[character] += count
+    return lost
+
+
 def most_frequent(counts: Mapping[str, int], limit: int) -> list[tuple[str, int]]:
     """Return the most frequent characters with their counts; Unicode order breaks ties."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]

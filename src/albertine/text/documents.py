@@ -9,6 +9,7 @@ everything that reads sentences.
 
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,9 +30,11 @@ from albertine.text.sources import (
     MAX_RECORD_BYTES,
     Source,
     SourceChunk,
+    check_unchanged,
     read_blocks,
     read_head,
     read_lines,
+    read_range,
 )
 from albertine.text.unicode_check import is_valid_unicode
 
@@ -101,6 +104,11 @@ class ReadErrors:
         self.count += other.count
         self.messages += other.messages[: _MAX_LISTED - len(self.messages)]
 
+    @property
+    def summary(self) -> str:
+        """The number of errors and the first one, for a message."""
+        return f"{self.count:,} unreadable records skipped, first: {self.messages[0]}"
+
     def record(self, message: str) -> None:
         """Count an error; list its message if fewer than `_MAX_LISTED` are listed."""
         self.count += 1
@@ -131,8 +139,7 @@ def read_texts(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors)
     """Yield the texts of a chunk as they are: blocks of a text file, or the texts of records."""
     try:
         if chunk.source.format == "text":
-            for offset, content in read_blocks(chunk):
-                yield _decode(content, chunk.source, offset, errors)
+            yield from _text_blocks(chunk, errors)
         else:
             yield from _record_texts(_records(chunk, reading, errors), reading, errors)
     except InputError as error:
@@ -180,8 +187,7 @@ def detect_layout(text: str, language: str) -> Layout:
 def _from_text(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[list[str]]:
     source = chunk.source
     layout = text_layout(source, reading)
-    for offset, content in read_blocks(chunk):
-        text = _decode(content, source, offset, errors)
+    for text in _text_blocks(chunk, errors):
         if layout == "prose":
             yield split_sentences(text, reading.splitter_language)
         else:
@@ -250,14 +256,35 @@ def split_text(text: str, max_length: int, after: Sequence[str] = (" ",)) -> Ite
     yield text[start:] if start else text
 
 
+@lru_cache(maxsize=64)
+def refusal(source: Source) -> str | None:
+    """Return why a text file, which is not compressed, is refused as a whole; None if it is not."""
+    return _head_problem(source, read_range(source, 0, _BINARY_CHECK_BYTES))
+
+
+def _head_problem(source: Source, head: bytes) -> str | None:
+    """Return what is wrong with the first bytes of a text file; None if nothing is."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return f"{source.name}: UTF-16 text; convert it, as in: iconv -f UTF-16 -t UTF-8"
+    if b"\0" in head[:_BINARY_CHECK_BYTES]:
+        return f"{source.name}: zero bytes, not UTF-8 text; give a text file"
+    return None
+
+
+def _text_blocks(chunk: SourceChunk, errors: ReadErrors) -> Iterator[str]:
+    """Yield the decoded blocks of a chunk of a text file; raise `InputError` if the file is refused."""
+    if chunk.start and (problem := refusal(chunk.source)):
+        if errors.skip:  # reading the first chunk reports it
+            return
+        raise InputError(problem)
+    for offset, content in read_blocks(chunk):
+        if not offset and (problem := _head_problem(chunk.source, content)):
+            raise InputError(problem)
+        yield _decode(content if offset else content.removeprefix(BOM_UTF8), chunk.source, offset, errors)
+
+
 def _decode(content: bytes, source: Source, offset: int, errors: ReadErrors) -> str:
     """Return bytes decoded as UTF-8; lines that are not UTF-8 are dropped and reported as errors."""
-    if not offset:
-        if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise InputError(f"{source.name}: UTF-16 text; convert it, as in: iconv -f UTF-16 -t UTF-8")
-        if b"\0" in content[:_BINARY_CHECK_BYTES]:
-            raise InputError(f"{source.name}: zero bytes, not UTF-8 text; give a text file")
-        content = content.removeprefix(b"\xef\xbb\xbf")
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -296,6 +323,7 @@ def _parquet_records(
         raise InputError(
             f"{source.name}: compressed Parquet file; decompress it, Parquet has its own compression"
         )
+    check_unchanged(source)
     schema = parquet_schema(source.path)
     if reading.field not in schema.names:
         raise InputError(f"{source.name}: {_missing_field(reading.field, schema.names)}")
@@ -313,6 +341,7 @@ def _parquet_records(
             errors.handle(location, record)
         else:
             yield location, record
+    check_unchanged(source)
 
 
 def _from_records(

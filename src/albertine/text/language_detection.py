@@ -129,8 +129,10 @@ def _line(summary: str, language: str, given: str, kept: Sequence[tuple[str, str
     consequences = [f"{' and '.join(name for name, _ in kept)} are kept"] if kept else []
     overrides = [option for _, option in kept]
     if language == UNKNOWN:
-        return f"language: {summary}; treated as English; --language names another"
-    if language != "en":
+        if not consequences:
+            return f"language: {summary}; treated as English; --language names another"
+        consequences.append("sentences are split as in English")
+    elif language != "en":
         rules = "by its rules" if language in SPLITTER_LANGUAGES else "at the marks of all scripts"
         consequences.append(f"sentences are split {rules}")
     if given == AUTO and consequences:

@@ -55,6 +55,8 @@ def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: Reading
         words += sum(len(sentence.split()) for sentence in document)
         tokens += len(ids)
         unknown += int((ids == tokenizer.special_ids.unk).sum())
+    if errors.count:
+        progress.print_message(errors.summary)
     return TokenizerStats(words, tokens, unknown)
 
 

@@ -16,7 +16,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
@@ -330,11 +330,34 @@ def _blocks_of_line_ends(stream: BinaryIO) -> Iterator[bytes]:
     yield held_back
 
 
+def read_range(source: Source, start: int, size: int) -> bytes:
+    """Return `size` bytes of an uncompressed file from `start` on, fewer at its end."""
+    with _described_errors(source), open_source(source) as file:
+        file.seek(start)
+        return file.read(size)
+
+
+def check_unchanged(source: Source) -> None:
+    """Raise `WorkError` if a local file has changed since it was found; reading an object checks it itself."""
+    if not source.version or source.stored_object is not None:
+        return
+    with suppress(FileNotFoundError):
+        state = source.path.stat()
+        if (state.st_size, str(state.st_mtime_ns)) == (source.size, source.version):
+            return
+    raise WorkError(f"{source.name}: changed or removed while it was read; run the command again")
+
+
 @contextmanager
 def _described_errors(source: Source) -> Iterator[None]:
-    """Raise the errors of reading a source as `InputError` or `WorkError`, with its name."""
+    """Raise the errors of reading a source as `InputError` or `WorkError`, with its name.
+
+    A local file must be as it was found, before and after it is read.
+    """
     try:
+        check_unchanged(source)
         yield
+        check_unchanged(source)
     except PermissionError as error:
         raise InputError(f"{source.name}: {error.strerror}") from None
     except (OSError, EOFError, zlib.error) as error:

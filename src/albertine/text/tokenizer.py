@@ -137,6 +137,21 @@ class Tokenizer:
         """Whether tokens that continue a word are marked (BERT), not those that begin one (ALBERT)."""
         return isinstance(self.backend.model, tokenizers.models.WordPiece)
 
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the words that become the unknown token, normalized, for a BERT vocabulary.
+
+        Words are what its pipeline splits a text into, such as a mark without the letters around it.
+        """
+        model, pre_tokenizer = self.backend.model, self.backend.pre_tokenizer
+        normalized = self.normalize(text)
+        with self._library_errors:
+            parts = pre_tokenizer.pre_tokenize_str(normalized) if pre_tokenizer else [(normalized, ())]
+            return [
+                word
+                for word, _ in parts
+                if any(token.id == self.special_ids.unk for token in model.tokenize(word))
+            ]
+
     @cached_property
     def fingerprint(self) -> str:
         """Short hash of the vocabulary and of the ids of a test text; identifies the tokenizer."""

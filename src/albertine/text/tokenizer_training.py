@@ -81,7 +81,7 @@ def train_tokenizer(
     else:
         words = _normalized(count_on_cluster(sample, settings, errors, executor), settings)
     if errors.count:
-        progress.print_message(f"{errors.count:,} unreadable records skipped, first: {errors.messages[0]}")
+        progress.print_message(errors.summary)
     if not words:
         raise InputError("no text: the sources hold no words; check the paths and --layout or --field")
     learned = learn_tokens(words, required_characters(_normalization(settings)), settings)
