@@ -474,6 +474,29 @@ def test_skipped_records_are_counted_and_listed(tokenizer: Path, tmp_path: Path)
     assert manifest.documents["train"] == 4
 
 
+def test_names_of_files_that_are_not_utf_8_are_listed(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "text"
+    write_text(folder, 2)
+    next(folder.iterdir()).rename(folder / "caf\udce9.txt")
+    (folder / "\udcff.parquet").write_bytes(b"no Parquet")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "write_shards", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_build(folder, tokenizer, tmp_path / "made", on_error="skip")
+    manifest = run_build(folder, tokenizer, tmp_path / "made", on_error="skip")
+    assert any(name.endswith("/caf\udce9.txt") for name in manifest.sources)
+    assert "/\udcff.parquet: damaged" in manifest.skipped_locations[0]
+    assert read_manifest(tmp_path / "made") == manifest
+    check_corpus(tmp_path / "made")
+    assert run_command(app, ["corpus", "show", str(tmp_path / "made")]) == 0
+
+
 @pytest.mark.usefixtures("small_jobs")
 def test_lost_characters_are_counted_over_all_jobs(
     tokenizer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

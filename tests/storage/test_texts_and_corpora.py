@@ -1,10 +1,13 @@
 """Text, tokenizers and corpora on object storage give the bytes that local ones give."""
 
 import gzip
+import io
 import json
+import os
 import random
 import subprocess
 import sys
+import urllib.parse
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +33,7 @@ from albertine.text.sources import find_sources
 from albertine.text.stored_texts import _matching_names
 from tests.conftest import made_up_sentences
 
-from .conftest import SECRET_KEY
+from .conftest import SECRET_KEY, LocalServer
 from .test_folders import write_object
 
 
@@ -193,6 +196,43 @@ def test_a_build_whose_upload_failed_is_only_uploaded_again(
         patched.setattr("albertine.corpus.build.run_jobs", fail)
         manifest = build_corpus([str(text)], tokenizer, Path(url), wanted)
     assert Corpus(Path(url)).manifest == manifest
+    assert not list((cache_folder() / "work").glob("*/*.json"))
+
+
+@pytest.mark.parametrize("source", ["a.txt", "-"])
+def test_a_finished_corpus_of_text_that_has_changed_is_not_uploaded(
+    source: str, bucket: str, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise InputError("no connection")
+
+    def build(text: str) -> None:
+        (tmp_path / "a.txt").write_text(text)
+        os.utime(tmp_path / "a.txt", (len(text), len(text)))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        names = ["-" if source == "-" else str(tmp_path / source)]
+        build_corpus(names, tokenizer, Path(f"{bucket}/corpus"), CorpusSettings(workers=1))
+
+    first = " ".join(made_up_sentences(1, 40))
+    with monkeypatch.context() as patched:
+        patched.setattr("albertine.storage.upload.upload_files", fail)
+        with pytest.raises(InputError, match="no connection"):
+            build(first)
+    with pytest.raises(InputError, match="a finished corpus of other text"):
+        build(" ".join(made_up_sentences(2, 50)))
+    build(first)
+    assert Corpus(Path(f"{bucket}/corpus")).manifest.documents["train"] == 1
+
+
+@pytest.mark.parametrize("name", ["q?x.txt", "b//c.txt", "a\\b.txt"])
+def test_an_object_whose_name_is_not_supported_is_named(name: str, server: LocalServer, bucket: str) -> None:
+    folder = bucket.removeprefix("s3://")
+    for key in ("good.txt", name):
+        server.request("PUT", f"{folder}/text/{urllib.parse.quote(key)}", b"It is fine.")
+    with pytest.raises(InputError, match="name of an object is not supported: ") as raised:
+        find_sources([f"{bucket}/text"])
+    assert ascii(name)[1:-1] in str(raised.value)
+    assert [source.name for source in find_sources([f"{bucket}/text/g*.txt"])] == [f"{bucket}/text/good.txt"]
 
 
 _NAMES = ["a.txt", "b.txt", "x/a.txt", "x/y/c.txt", "x/.h/d.txt", ".e.txt", "x/n.md", "z.d/f.txt"]

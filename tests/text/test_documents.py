@@ -6,7 +6,9 @@ import io
 import json
 import os
 import random
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -171,6 +173,16 @@ def test_json_lines_of_standard_input_are_recognized(
     assert source.format == "jsonl"
 
 
+@pytest.mark.parametrize("content", ["{curly} braces.\nMore text.\n", '{\n  "text": 1\n}\n', "{"])
+def test_standard_input_that_only_begins_like_json_is_text(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+    (source,) = find_sources(["-"], spool=tmp_path / "spool")
+    assert source.format == "text"
+    assert "its first line is not a JSON object; read as plain text" in capsys.readouterr().err
+
+
 def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BOOK.encode())))
     (source,) = find_sources(["-"], spool=tmp_path / "spool")
@@ -232,6 +244,47 @@ def test_error_names_the_missing_input(
 def test_folder_without_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no text files in this folder"):
         find_sources([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("argument", "named"),
+    [
+        ("{}", "closed"),
+        ("{}/closed", "closed"),
+        ("{}/closed/a.txt", "closed/a.txt"),
+        ("{}/closed/*.txt", "closed/*.txt"),
+        ("{}/*/a.txt", "closed/a.txt"),
+        ("{}/**/*.txt", "closed"),
+        ("*/*.txt", "closed"),
+        ("**/*.txt", "closed"),
+        ("*.txt", None),
+    ],
+)
+def test_folders_without_permission_are_named(argument: str, named: str | None) -> None:
+    # Another process, because the user of this one may read everything.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "b.txt").write_text("Fine.")
+        (folder / "closed").mkdir()
+        (folder / "closed" / "a.txt").write_text("Closed.")
+        (folder / "closed").chmod(0o700 if os.geteuid() == 0 else 0)
+        script = (
+            "import os, sys\n"
+            "from albertine.errors import InputError\n"
+            "from albertine.text.sources import find_sources\n"
+            "if os.geteuid() == 0: os.seteuid(65534)\n"
+            "try: print([source.name for source in find_sources([sys.argv[1]])])\n"
+            "except InputError as error: print(error)\n"
+        )
+        command = [sys.executable, "-c", script, argument.format(folder)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        (folder / "closed").chmod(0o700)
+    if named is None:
+        assert done.stdout == "['b.txt']\n"
+    else:
+        path = f"{folder}/{named}" if "{}" in argument else named
+        assert done.stdout.removeprefix("./") == f"{path}: Permission denied\n", done.stderr
 
 
 def test_a_model_is_not_read_as_text(tmp_path: Path) -> None:

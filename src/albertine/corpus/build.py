@@ -8,13 +8,20 @@ written last. See docs/decisions/corpus-in-two-phases.md.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from albertine import progress
-from albertine.atomic import atomic_folder, remove_path
-from albertine.corpus.build_folder import locked_build_folder, record_build, recorded_language
+from albertine.atomic import atomic_folder, partial_folder, remove_path
+from albertine.corpus.build_folder import (
+    locked_build_folder,
+    record_build,
+    recorded_language,
+    source_identities,
+)
+from albertine.corpus.checked_json import read_checked_json, write_checked_json
 from albertine.corpus.encode_jobs import plan_jobs, run_jobs
 from albertine.corpus.job_report import JobReport, sum_reports
 from albertine.corpus.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
@@ -34,6 +41,7 @@ from albertine.version import __version__
 
 _LIBRARIES = ("numpy", "pyarrow", "sentencex", "tokenizers")
 _MAX_LISTED = 100
+_SOURCES_SUFFIX = ".sources.json"  # of what a corpus was built from, beside it until it is uploaded
 
 
 def build_corpus(
@@ -56,22 +64,29 @@ def build_corpus(
     if url is None:
         return _build_in(out, sources, tokenizer, settings, executor)
     with resumable_folder(url) as folder:
+        record = folder.with_name(f"{folder.name}{_SOURCES_SUFFIX}")
         if (folder / MANIFEST_FILE).exists() and not (folder / "building").exists():
-            return _finished_manifest(folder, sources, tokenizer, settings)
-        return _build_in(folder, sources, tokenizer, settings, executor)
+            manifest = _finished_manifest(folder, record, sources, tokenizer, settings)
+        else:
+            manifest = _build_in(folder, sources, tokenizer, settings, executor, record)
+    record.unlink(missing_ok=True)  # the corpus has been uploaded
+    return manifest
 
 
 def _finished_manifest(
-    folder: Path, sources: Sequence[str], tokenizer: Path, settings: CorpusSettings
+    folder: Path, record: Path, sources: Sequence[str], tokenizer: Path, settings: CorpusSettings
 ) -> Manifest:
     """Return the manifest of a finished corpus whose upload failed; refuse other text and settings."""
     manifest = read_manifest(folder)
-    files = [name for name in sources if name not in ("-", "/dev/stdin")]
-    names = [source.name for source in find_sources(files)] if files else []
+    with partial_folder(record) as scratch:
+        identities = source_identities(find_sources(sources, spool=scratch / "standard-input"))
+    recorded = None
+    with suppress(FileNotFoundError, ValueError):  # an earlier version wrote none, or it is damaged
+        recorded = read_checked_json(record)
     wanted = {key: value for key, value in asdict(settings).items() if key not in ("workers", "language")}
     if (
         load_tokenizer(tokenizer).fingerprint != manifest.tokenizer_fingerprint
-        or names != [name for name in manifest.sources if name != "standard input"]
+        or identities != recorded
         or settings.language not in (AUTO, manifest.settings.get("language"))
         or wanted != {key: manifest.settings.get(key) for key in wanted}
     ):
@@ -88,8 +103,18 @@ def _build_in(
     tokenizer: Path,
     settings: CorpusSettings,
     executor: Executor | None,
+    record: Path | None = None,
 ) -> Manifest:
-    """Build a corpus in a local folder; see `build_corpus`."""
+    """Build a corpus in a local folder; see `build_corpus`.
+
+    Args:
+        out: folder of the corpus.
+        sources: text.
+        tokenizer: folder of a tokenizer.
+        settings: settings of the build.
+        executor: where text is encoded.
+        record: file to write the identities of the sources to.
+    """
     loaded = load_tokenizer(tokenizer)
     with locked_build_folder(out) as work:
         found = find_sources(sources, spool=work / "standard-input")
@@ -121,6 +146,8 @@ def _build_in(
             versions={"albertine": __version__, **{name: version(name) for name in _LIBRARIES}},
             held_out_passages=counts.passages or None,
         )
+        if record is not None:
+            write_checked_json(record, source_identities(found))
         write_manifest(out, manifest)
     _report_lost_characters(report)
     _report_held_out(manifest, settings.held_out)

@@ -126,7 +126,7 @@ def record_build(work: Path, sources: Sequence[Source], fingerprint: str, settin
     part_settings["chunking"] = [__version__, CHUNK_BYTES, JOB_BYTES]  # the parts depend on these, too
     build = {
         "format": _BUILD_FORMAT,
-        "sources": [_source_identity(source) for source in sources],
+        "sources": source_identities(sources),
         "tokenizer": fingerprint,
         "settings": part_settings,
     }
@@ -179,8 +179,12 @@ def _record_shard_settings(work: Path, settings: dict[str, Any]) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
+def source_identities(sources: Sequence[Source]) -> list[list[Any]]:
+    """Return for each source values that change if its text changes."""
+    return [_source_identity(source) for source in sources]
+
+
 def _source_identity(source: Source) -> list[Any]:
-    """Return values that change if the text of a source changes."""
     if source.format == "hub":
         return [source.name]
     if source.name == "standard input":

@@ -91,7 +91,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     values["sha256"] = json_checksum(values)
     text = json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True)
     with atomic_file(folder / MANIFEST_FILE) as file:
-        file.write_text(text + "\n", encoding="utf-8")
+        # Names of files that are not UTF-8 are read with surrogates, which JSON can write as "\\udce9".
+        file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def read_manifest(folder: Path) -> Manifest:

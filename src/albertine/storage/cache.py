@@ -4,6 +4,7 @@
     CACHE/folders/KEY.download     locked while a process downloads into the folder
     CACHE/folders/KEY.use          locked by each process that uses the folder, until it ends
     CACHE/work/KEY/NAME/...        runs and builds that can resume, before and while they are uploaded
+    CACHE/work/KEY/NAME.sources.json    from which text a finished corpus was built, until it is uploaded
     CACHE/outputs/KEY/NAME...      results of other commands, until they are uploaded
 
 CACHE is the environment variable ALBERTINE_CACHE, or albertine/ in the user's cache folder. Downloaded

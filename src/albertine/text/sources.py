@@ -23,6 +23,7 @@ from typing import BinaryIO, Literal, cast
 
 from albertine import progress
 from albertine.errors import InputError, WorkError
+from albertine.json_input import JsonError, parse_json
 from albertine.storage.objects import StoredObject, open_object
 from albertine.storage.urls import storage_url
 from albertine.text.hub_datasets import HUB_PREFIX, num_shards
@@ -117,7 +118,7 @@ def find_sources(
             for found in find_stored_texts(url, lambda name: _split_suffixes(Path(name))[0] in _FORMATS):
                 sources.setdefault(found.url, _stored_source(found))
         else:
-            for file in _find_files(argument):
+            for file in _readable_files(argument):
                 sources.setdefault(os.path.realpath(file), _file_source(file))
     if not sources:
         raise InputError("no text: name a file, a folder, a glob or - for standard input")
@@ -136,11 +137,19 @@ def _refuse_tables(sources: Iterable[Source]) -> None:
             )
 
 
+def _readable_files(argument: str) -> Iterator[Path]:
+    """Yield the files that an argument names; raise `InputError` for a file or folder without permission."""
+    try:
+        yield from _find_files(argument)
+    except PermissionError as error:
+        raise InputError(f"{error.filename or argument}: {error.strerror}") from None
+
+
 def _find_files(argument: str) -> Iterator[Path]:
     path = Path(argument)
-    if (path / "config.json").is_file() and (path / "model.safetensors").is_file():
-        raise InputError(f"{argument}: a model, which holds no text; name text or a table")
     if path.is_dir():
+        if {"config.json", "model.safetensors"} <= {entry.name for entry in path.iterdir()}:
+            raise InputError(f"{argument}: a model, which holds no text; name text or a table")
         files = [
             file
             for file in _visible_paths(path)
@@ -166,13 +175,32 @@ def _matching_paths(pattern: str) -> Iterator[str]:
     """Yield the visible paths that match a glob, in which `**` stands for any number of folders."""
     components = pattern.split("/")
     if "**" not in components:
-        yield from glob.glob(pattern)  # noqa: PTH207  # `Path.glob` would include hidden files
+        yield from _glob(pattern)
         return
     index = components.index("**")
-    roots = glob.glob("/".join([*components[:index], ""])) if index else [""]  # noqa: PTH207
+    roots = _glob("/".join([*components[:index], ""])) if index else [""]
     for folder in [path for root in roots for path in _visible_paths(Path(root)) if path.is_dir()]:
         prefix = [] if folder == Path() else [glob.escape(str(folder))]
         yield from _matching_paths("/".join([*prefix, *(components[index + 1 :] or "*")]))
+
+
+def _glob(pattern: str) -> list[str]:
+    """Return the visible paths that a glob matches; raise `PermissionError` if it cannot search a folder.
+
+    The library would leave out what is in such a folder.
+    """
+    components = pattern.split("/")
+    first = next((index for index, component in enumerate(components) if glob.has_magic(component)), 0)
+    for index in range(first, len(components)):
+        start = "/".join([*components[:index], ""])
+        # The folder that is named before the first pattern need not be there.
+        for folder in glob.glob(start) if index > first else [start or "."]:  # noqa: PTH207
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if glob.has_magic(components[index]):
+                    os.scandir(Path(folder)).close()
+                elif components[index]:
+                    Path(folder, components[index]).lstat()
+    return glob.glob(pattern)  # noqa: PTH207  # `Path.glob` would include hidden files
 
 
 def _visible_paths(folder: Path) -> Iterator[Path]:
@@ -236,9 +264,24 @@ def _spool_standard_input(spool: Path | None) -> Source:
         while block := sys.stdin.buffer.read(1 << 20):
             spooled.write(block)
             advance(len(block))
+    return Source("standard input", _spooled_format(spool), spool, None, spool.stat().st_size)
+
+
+def _spooled_format(spool: Path) -> SourceFormat:
+    """Return "jsonl" if the first line of standard input is a JSON object, else "text"."""
     with spool.open("rb") as spooled:
-        is_json = spooled.read(_SEARCH_BYTES).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
-    return Source("standard input", "jsonl" if is_json else "text", spool, None, spool.stat().st_size)
+        if not spooled.read(_SEARCH_BYTES).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
+            return "text"
+        spooled.seek(0)
+        lines = (line for _, line in bounded_lines(spooled, MAX_RECORD_BYTES))
+        first = next(line for line in lines if line is None or line.removeprefix(codecs.BOM_UTF8).strip())
+    with suppress(JsonError):
+        if first is None or isinstance(parse_json(first), dict):  # reading refuses a line that is too long
+            return "jsonl"
+    progress.print_message(
+        "standard input: begins with {, but its first line is not a JSON object; read as plain text"
+    )
+    return "text"
 
 
 def source_chunks(source: Source) -> Iterator[SourceChunk]:
@@ -338,7 +381,7 @@ def read_range(source: Source, start: int, size: int) -> bytes:
 
 
 def check_unchanged(source: Source) -> None:
-    """Raise `WorkError` if a local file has changed since it was found; reading an object checks it itself."""
+    """Raise `WorkError` if a local file has changed since it was found; `open_object` checks objects."""
     if not source.version or source.stored_object is not None:
         return
     with suppress(FileNotFoundError):

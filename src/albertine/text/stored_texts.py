@@ -4,13 +4,16 @@ Names are sorted as local files are, and hidden names are left out, so the same 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from glob import has_magic
+from pathlib import Path
 
+from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.storage.folder_manifest import outer_manifest, refuse_unfinished
 from albertine.storage.objects import StoredObject, find_object, list_objects
-from albertine.storage.urls import private_advice
+from albertine.storage.urls import join_url, private_advice, storage_url
 
 
 def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredObject]:
@@ -37,7 +40,21 @@ def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredOb
         )
     refuse_unfinished(folder, objects, names)
     outer_manifest(folder)  # which must be complete, too
+    for name in names:
+        _refuse_unsupported_name(folder, name)
     return [objects[name] for name in names]
+
+
+def _refuse_unsupported_name(folder: str, name: str) -> None:
+    """Raise `InputError` for the name of an object that is no path, or would be taken for a secret."""
+    expected = join_url(folder, name)
+    with suppress(InputError):
+        if storage_url(Path(expected)) == expected:
+            return
+    raise InputError(
+        f"{folder}: the name of an object is not supported: {display_text(ascii(name)[1:-1])}; rename it, or "
+        "name the texts with a pattern that leaves it out"
+    )
 
 
 def _matching_names(
