@@ -91,6 +91,10 @@ def test_advice_for_a_long_run(checkpoint: Path, finetune_settings: FinetuneSett
             "a bag of words, a linear model on words and bigrams, scores higher (accuracy 75.0) than"
         )
         assert f"this model (50.0); to improve the model, {remedy}" in advice
+    stopped = replace(results.best, steps=10_000, best_step=20, stopped_at=60, metrics={"accuracy": 0.5})
+    advice = baseline_module.baseline_advice({"accuracy": 0.75}, stopped, large, finetune_settings)
+    assert advice is not None
+    assert "model, raise or remove --train.patience, which ended the run at step 60 of 10,000" in advice
     several = replace(
         results.best,
         steps=10_000,

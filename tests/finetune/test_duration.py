@@ -4,13 +4,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+import torch
 from tests.task_fixtures import with_train_settings
 
 from albertine.errors import InputError
+from albertine.finetune.duration import with_all_values, with_measured_steps
 from albertine.finetune.finetune import finetune
+from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneSettings, SweepGrid, SweepSettings
 from albertine.settings import SettingError, read_settings_file
 from albertine.train import duration
+from albertine.train.distributed import Distributed
 
 MINUTES = 0.01  # 0.6 s
 
@@ -41,6 +45,28 @@ def test_minutes_become_steps_that_a_resumed_run_keeps(
 
     monkeypatch.setattr(duration, "seconds_per_token", lambda *_: pytest.fail("it is measured again"))
     finetune(str(checkpoint), tmp_path / "run", settings)
+
+
+def test_warmup_is_compared_with_the_measured_steps(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those may be more than the default steps of the task, with which the trial has its other values."""
+    data = prepare_task(str(checkpoint), finetune_settings)
+    default = with_all_values(with_train_settings(finetune_settings, steps=0, warmup=None), data).train.steps
+    settings = with_train_settings(finetune_settings, steps=0, minutes=1, warmup=default + 5)
+    world = Distributed(0, 1, torch.device("cpu"))
+    runs = [tmp_path / "run"]
+    monkeypatch.setattr(duration, "seconds_per_token", lambda *_: 1e-9)
+    assert with_measured_steps(runs, settings, data, world).train.steps > default + 5
+    monkeypatch.setattr(duration, "seconds_per_token", lambda *_: 1e3)
+    with pytest.raises(
+        InputError, match=rf"--train\.warmup {default + 5}: longer than the run, which takes 1 step in"
+    ):
+        with_measured_steps(runs, settings, data, world)
+    # Without minutes, the steps are the default, which the user has not given.
+    message = rf"--train\.warmup {default + 5}: longer than {default} steps, the default for this task and"
+    with pytest.raises(InputError, match=message):
+        with_all_values(with_train_settings(settings, minutes=None), data)
 
 
 def test_two_lengths_and_sweeps_are_refused(

@@ -2,8 +2,10 @@
 
 import json
 import math
+import os
 import random
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from tests.task_fixtures import LABELS, random_words, reviews, with_train_settin
 
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.errors import InputError
+from albertine.errors import InputError, RunStopped
 from albertine.finetune import run as run_module
 from albertine.finetune.finetune import _check_runs_of_call, finetune
 from albertine.finetune.finetuning import Finetuning
@@ -35,6 +37,7 @@ from albertine.tasks.types.classification import Classification
 from albertine.tasks.types.regression import Regression
 from albertine.text.tokenizer import load_tokenizer
 from albertine.train.metrics_log import metric_curve, read_metrics
+from albertine.train.run_folder import unfinished_run_message
 
 
 def read_median_metrics(out: Path) -> dict[str, float]:
@@ -209,8 +212,42 @@ def test_patience_stops_a_run_early(
     assert (
         f"no better evaluation since step {last_step - 30:,}; the run stops early" in capsys.readouterr().err
     )
+    assert (result.steps, result.stopped_at) == (600, last_step)
+    assert result.progress == f"{result.best_step} of {last_step}, stopped early"
     resumed = finetune(str(checkpoint), tmp_path / "run", finetune_settings)
     assert resumed.runs == (result,)  # it does not train again
+
+
+def test_patience_that_ends_in_an_interrupted_evaluation(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The resumed run repeats the evaluation, and its log is that of an uninterrupted run."""
+    settings = with_train_settings(
+        finetune_settings, steps=30, lr=0.0, warmup=1, evaluate_every=4, patience=2
+    )
+    (result,) = finetune(checkpoint, tmp_path / "uninterrupted", settings).runs
+    assert (result.best_step, result.stopped_at) == (4, 12)
+    assert result.problem is not None
+    assert result.problem.endswith("raise or remove --train.patience, which ended the run at step 12 of 30")
+    evaluate = Finetuning.evaluate
+
+    def interrupted_evaluate(self: Finetuning, model: Any, step: int) -> dict[str, float]:
+        if step == 12:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(self, model, step)
+
+    with monkeypatch.context() as patch, pytest.raises(RunStopped):
+        patch.setattr(Finetuning, "evaluate", interrupted_evaluate)
+        finetune(checkpoint, tmp_path / "interrupted", settings)
+    assert finetune(checkpoint, tmp_path / "interrupted", settings).runs == (result,)
+    timed = {"seconds", "evaluation_seconds", "tokens_per_second", "utilization", "peak_memory"}
+    logs = [
+        [{key: value for key, value in line.items() if key not in timed} for line in read_metrics(run)]
+        for run in (tmp_path / "interrupted", tmp_path / "uninterrupted")
+    ]
+    assert logs[0] == logs[1]
+    assert logs[0][-1]["event_type"] == "stopped early"
+    assert unfinished_run_message(tmp_path / "interrupted", "run") is None
 
 
 def test_seeds_report_the_median(
@@ -251,8 +288,19 @@ def test_sweep_covers_the_grid(checkpoint: Path, finetune_settings: FinetuneSett
     assert len(report["runs"]) == 4
     assert results.num_settings == 4
     assert report["median"] == results.median_metrics == results.best.metrics
+
+
+def test_values_of_a_grid_are_checked(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match="must be numbers"):
         SweepGrid(lr="fast")
+    for key, text in (("lr", "1x, 20"), ("batch_size", "2000000"), ("dropout", "0.995")):
+        with pytest.raises(InputError, match=f'{key} = "{text}": each must be at most'):
+            SweepGrid(**{key: text})
+    settings = SweepSettings(**{**vars(finetune_settings), "grid": SweepGrid(lr="1x, 5000x")})
+    with pytest.raises(InputError, match=r"--grid\.lr 5000x: 15, since 1x is 0\.003; must be at most 10\.0"):
+        finetune(str(checkpoint), tmp_path / "run", settings, sweep=True)
     for key, text in (
         ("lr", "nan"),
         ("lr", "-1e-5"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from albertine.finetune.finetuning import samples_digest
 from albertine.finetune.paper_defaults import task_defaults
 from albertine.finetune.prepare import FinetuneData
-from albertine.finetune.run import FinetuneResult
+from albertine.finetune.run import FinetuneResult, patience_advice
 from albertine.finetune.settings import FinetuneSettings
 from albertine.finetune.trials import SINGLE_RUN
 from albertine.interop.huggingface import TASK_CARD_FILE
@@ -89,7 +89,10 @@ def _score_title(data: FinetuneData) -> str:
 def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettings) -> Iterator[str]:
     """Yield what would improve a model, from the facts of its run; what is easiest to change comes first."""
     usual_steps = task_defaults(data.task.name).scaled_steps(data.num_samples, best.batch_size)
-    if best.steps < usual_steps:
+    if best.stopped_at is not None:
+        if best.stopped_at < usual_steps:
+            yield patience_advice(best.stopped_at, best.steps)
+    elif best.steps < usual_steps:
         yield f"take more steps ({best.steps:,}; {usual_steps:,} are usual)"
     elif best.best_step == best.steps:
         yield f"take more than {best.steps:,} steps (--train.steps; the last evaluation was the best)"

@@ -68,8 +68,9 @@ def with_measured_steps(
     minutes = settings.train.minutes
     if minutes is None:
         return settings
-    # Without a number of steps, the batch size is that for the amount of data.
-    trial = with_all_values(replace(settings, train=replace(settings.train, minutes=None)), data)
+    # Without a number of steps, the batch size is that for the amount of data. The warm-up may be longer
+    # than the default number of steps, which the run does not take.
+    trial = with_all_values(replace(settings, train=replace(settings.train, minutes=None, warmup=None)), data)
     trial = replace(trial, train=duration.trial_settings(trial.train))
     steps = distributed.broadcast(
         distributed.run_on_main(lambda: next(filter(None, map(_stored_steps, runs)), None))
@@ -83,6 +84,7 @@ def with_measured_steps(
         train = replace(settings.train, batch_size=trial.train.batch_size)
         steps = distributed.broadcast(_steps_that_fit(train, data, token_seconds, num_evaluations))
         duration.print_measured_steps(minutes, steps)
+    duration.check_warmup_fits(settings.train, steps)
     train = replace(settings.train, minutes=None, steps=steps, batch_size=trial.train.batch_size)
     return replace(settings, train=train)
 

@@ -21,6 +21,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from albertine.display import counted
+from albertine.errors import InputError
 from albertine.finetune.settings import FinetuneSettings
 from albertine.settings import ModelSettings
 from albertine.tasks.registry import find_task
@@ -174,6 +176,11 @@ def with_task_defaults(
         defaults.batch_size if train.steps else defaults.scaled_batch_size(num_samples)
     )
     steps = train.steps or defaults.scaled_steps(num_samples, batch_size)
+    if not train.steps and (train.warmup or 0) > steps:
+        raise InputError(
+            f"--train.warmup {train.warmup}: longer than {counted(steps, 'step')}, the default for this task "
+            "and data; give --train.steps, or a shorter one"
+        )
     warmup = (
         min(steps, round(steps * defaults.warmup / defaults.steps)) if train.warmup is None else train.warmup
     )

@@ -38,7 +38,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
         left_aligned=("run", "metrics"),
     )
     for run in runs:
-        best_step = f"{run.best_step:,} of {run.steps:,}"
+        best_step = run.progress
         if run.restarts:
             best_step += f", {counted(run.restarts, 'restart')}"
         cells = (f"{run.lr:.3g}", f"{run.batch_size:,}", f"{run.dropout:g}", best_step)

@@ -64,12 +64,13 @@ class FinetuneResult:
         batch_size: examples per step.
         dropout: dropout of the encoder.
         seed: seed of the run.
-        steps: number of optimizer steps.
+        steps: number of optimizer steps of the whole run; see `stopped_at`.
         best_step: step of the best model on dev.
         metrics: metrics of the best model on dev.
         restarts: number of times that the run collapsed.
         loss: held-out loss of the best model; None if it is not finite.
         problem: why the run learned nothing, and what to do; None if it learned something.
+        stopped_at: step at which the patience ended the run; None if it took all its steps.
     """
 
     run_name: str
@@ -83,6 +84,14 @@ class FinetuneResult:
     restarts: int
     loss: float | None
     problem: str | None
+    stopped_at: int | None = None
+
+    @property
+    def progress(self) -> str:
+        """The best step and the number of steps taken, as text, and whether the run stopped early."""
+        if self.stopped_at is None:
+            return f"{self.best_step:,} of {self.steps:,}"
+        return f"{self.best_step:,} of {self.stopped_at:,}, stopped early"
 
 
 def finetune_run(
@@ -132,7 +141,13 @@ def finetune_run(
         step, metrics, reason = distributed.broadcast(
             _best_evaluation(run, data) if distributed.is_main else None
         )
-        advice = rate_warning or f"take more than {settings.train.steps:,} steps (--train.steps)"
+        steps, taken = settings.train.steps, trainer.state.step
+        stopped_at = taken if taken < steps else None
+        advice = rate_warning or (
+            f"take more than {steps:,} steps (--train.steps)"
+            if stopped_at is None
+            else patience_advice(stopped_at, steps)
+        )
         assert settings.train.lr is not None
         return FinetuneResult(
             run_name=name,
@@ -140,13 +155,24 @@ def finetune_run(
             batch_size=settings.train.batch_size or 0,
             dropout=settings.dropout or 0.0,
             seed=settings.train.seed,
-            steps=settings.train.steps,
+            steps=steps,
             best_step=step,
             metrics={key: value for key, value in metrics.items() if key != LOSS},
             restarts=restarts,
             loss=metrics.get(LOSS),
             problem=None if reason is None else f"nothing was learned: {reason}; {advice}",
+            stopped_at=stopped_at,
         )
+
+
+def patience_advice(stopped_at: int, steps: int) -> str:
+    """Return what to do about a run that stopped early.
+
+    Args:
+        stopped_at: step at which the patience ended the run.
+        steps: number of steps of the whole run.
+    """
+    return f"raise or remove --train.patience, which ended the run at step {stopped_at:,} of {steps:,}"
 
 
 def _write_predictions(run: Path, trainer: Trainer, data: FinetuneData) -> None:

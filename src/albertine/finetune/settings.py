@@ -12,6 +12,7 @@ from albertine.train.settings import OptimizerName, ScheduleName, TrainerSetting
 
 _EXIT_PRIOR, _EXIT_PRIOR_WEIGHT = 0.1, 0.5
 _HELD_OUT = 0.1
+_MAX_LEARNING_RATE, _MAX_BATCH_SIZE, _MAX_DROPOUT = 10.0, 1_000_000, 0.99
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class FinetuneTrainSettings(TrainerSettings):
         None,
         "Examples per step; if not set, the paper's for the task, or fewer if there is little data.",
         minimum=1,
-        maximum=1_000_000,
+        maximum=_MAX_BATCH_SIZE,
     )
     optimizer: OptimizerName | None = setting(
         None,
@@ -39,7 +40,7 @@ class FinetuneTrainSettings(TrainerSettings):
         "Peak learning rate; if not set, the paper's for task and batch size, and for models narrower than "
         "the paper's one that suits the optimizer.",
         minimum=0.0,
-        maximum=10.0,
+        maximum=_MAX_LEARNING_RATE,
     )
     warmup: int | None = setting(
         None, "Warm-up steps; if not set, the paper's fraction of the steps.", minimum=0
@@ -127,7 +128,7 @@ class FinetuneSettings(DataSettings):
     )
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
     dropout: float | None = setting(
-        None, "Dropout of the encoder; if not set, the paper's for the task.", minimum=0, maximum=0.99
+        None, "Dropout of the encoder; if not set, the paper's for the task.", minimum=0, maximum=_MAX_DROPOUT
     )
     classifier_dropout: float | None = setting(
         None, "Dropout before the last layer; if not set, 0.1 as in the paper.", minimum=0, maximum=0.99
@@ -168,6 +169,9 @@ class FinetuneSettings(DataSettings):
             raise SettingError("exit_heads", self.exit_heads, "needs train.exits = true", ("train.exits",))
 
 
+GRID_MAXIMA = {"lr": _MAX_LEARNING_RATE, "batch_size": _MAX_BATCH_SIZE, "dropout": _MAX_DROPOUT}
+
+
 @dataclass(frozen=True)
 class SweepGrid(Settings):
     """The values that a sweep combines."""
@@ -197,6 +201,8 @@ class SweepGrid(Settings):
                 raise SettingError(
                     key, getattr(self, key), "must be values; only lr and batch_size have an x"
                 )
+            if not is_multiple and value > (maximum := GRID_MAXIMA[key]):
+                raise SettingError(key, getattr(self, key), f"each must be at most {maximum:,}")
             entries.append((value, is_multiple))
         return entries
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Literal
 
-from albertine.finetune.settings import FinetuneSettings, SweepSettings
+from albertine.errors import InputError
+from albertine.finetune.settings import GRID_MAXIMA, FinetuneSettings, SweepSettings
 
 SINGLE_RUN = ""  # name of the only run of a call, whose folder is the output folder
 
@@ -28,11 +30,8 @@ def _grid_points(base: SweepSettings) -> Iterator[tuple[str, FinetuneSettings]]:
     seeds = _seeds(base)
     assert base.train.lr is not None
     assert base.train.batch_size is not None
-    rates = [value * base.train.lr if is_multiple else value for value, is_multiple in base.grid.values("lr")]
-    batch_sizes = [
-        value * base.train.batch_size if is_multiple else value
-        for value, is_multiple in base.grid.values("batch_size")
-    ]
+    rates = list(_grid_values(base, "lr", base.train.lr))
+    batch_sizes = list(_grid_values(base, "batch_size", base.train.batch_size))
     dropouts = [value for value, _ in base.grid.values("dropout")]
     for lr, scaled_batch_size, dropout in product(rates, batch_sizes, dropouts):
         batch_size = max(1, round(scaled_batch_size))
@@ -54,3 +53,20 @@ def _grid_points(base: SweepSettings) -> Iterator[tuple[str, FinetuneSettings]]:
                 evaluate_every=evaluate_every,
             )
             yield name, replace(base, dropout=dropout, train=train)
+
+
+def _grid_values(base: SweepSettings, key: Literal["lr", "batch_size"], of_task: float) -> Iterator[float]:
+    """Yield the values of a grid; raise `InputError` for a multiple that is above the allowed maximum.
+
+    Args:
+        base: settings without unset values.
+        key: name of the setting.
+        of_task: value of which the grid has multiples.
+    """
+    for value, is_multiple in base.grid.values(key):
+        if is_multiple and value * of_task > (maximum := GRID_MAXIMA[key]):
+            raise InputError(
+                f"--grid.{key.replace('_', '-')} {value:g}x: {value * of_task:g}, since 1x is {of_task:g}; "
+                f"must be at most {maximum:,}"
+            )
+        yield value * of_task if is_multiple else value

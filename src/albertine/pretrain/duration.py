@@ -14,7 +14,6 @@ from albertine.corpus.batches import collate
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
-from albertine.errors import InputError
 from albertine.model.model import Model
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.default_length import fitting_batch_tokens
@@ -84,11 +83,7 @@ def with_steps(train: PretrainTrainSettings, steps: int) -> PretrainTrainSetting
 
     In a short run, the default of 40 evaluations could take longer than its training.
     """
-    if (train.warmup or 0) > steps:
-        raise InputError(
-            f"--train.warmup {train.warmup}: longer than the {steps:,} steps that fit into "
-            f"{train.minutes or 0:g} minutes; give a shorter one, or leave it out"
-        )
+    duration.check_warmup_fits(train, steps)
     train = replace(train, minutes=None, steps=steps)
     every = max(train.evaluation_interval, _MIN_TOKENS_BETWEEN_EVALUATIONS // train.batch_tokens)
     return train if train.evaluate_every else replace(train, evaluate_every=every)

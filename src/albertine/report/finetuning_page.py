@@ -112,7 +112,7 @@ def _run_table(run: Path, results: StoredFinetuneResults) -> str:
             f"{result.lr:.3g}",
             f"{result.batch_size}",
             f"{result.dropout:g}",
-            f"{result.best_step:,} of {result.steps:,}",
+            result.progress,
             format_metrics({name: result.metrics[name] for name in shown_metrics(result.metrics)}),
         ]
         for result in results.runs

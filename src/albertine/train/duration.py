@@ -13,6 +13,7 @@ from statistics import median
 from typing import TypeVar
 
 from albertine import progress
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.settings import Settings
 from albertine.train.distributed import Distributed
@@ -54,6 +55,20 @@ def check_has_steps(train: TrainerSettings) -> None:
     """Raise `InputError` if the length is given in minutes, where only steps are possible."""
     if train.minutes is not None:
         raise InputError(f"--train.minutes {train.minutes:g}: not possible here; give --train.steps")
+
+
+def check_warmup_fits(train: TrainerSettings, steps: int) -> None:
+    """Raise `InputError` if the warm-up is longer than the run.
+
+    Args:
+        train: settings with the length in minutes.
+        steps: number of steps that fit into the minutes.
+    """
+    if (train.warmup or 0) > steps:
+        raise InputError(
+            f"--train.warmup {train.warmup}: longer than the run, which takes {counted(steps, 'step')} in "
+            f"{train.minutes or 0:g} minutes; give a shorter one, or leave it out"
+        )
 
 
 def stored_number(run: Path, key: str, settings_type: type[Settings] | None = None) -> int | None:

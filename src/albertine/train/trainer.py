@@ -139,6 +139,7 @@ class Trainer:
             try:
                 if self._is_evaluation_due:  # at the start of a run, or if the evaluation was interrupted
                     self._evaluate()
+                    self._record_early_stop()
                     self._checkpointing.save(self.state)
                 while not self.is_finished:
                     self._advance()
@@ -172,12 +173,8 @@ class Trainer:
         if diagnosis:
             self._record_event("diagnosis", diagnosis)
         is_best = self._is_evaluation_due and self._evaluate()
+        self._record_early_stop()
         step, save_every = self.state.step, self._settings.save_every
-        if self._is_out_of_patience and step < self._settings.steps:
-            message = (
-                f"no better evaluation since step {self.state.last_improved_step:,}; the run stops early"
-            )
-            self._record_event("stopped early", message)
         is_save_due = self._is_timed_save_due or (save_every and step % save_every == 0)
         if self.is_finished or is_best or is_save_due:
             self._checkpointing.save(self.state)
@@ -340,6 +337,14 @@ class Trainer:
             f"{self.state.step:,}, continuing at {self.state.doctor.lr_factor:g} of the learning rate",
         )
         self._checkpointing.save(self.state)  # keeps the count of rollbacks if the run is interrupted
+
+    def _record_early_stop(self) -> None:
+        """Record that the run ends before its last step, if its last evaluation ends the patience."""
+        if self._is_out_of_patience and self.state.step < self._settings.steps:
+            message = (
+                f"no better evaluation since step {self.state.last_improved_step:,}; the run stops early"
+            )
+            self._record_event("stopped early", message)
 
     def _record_event(self, event_type: EventType, message: str, step: int | None = None) -> None:
         if self._distributed.is_main:
