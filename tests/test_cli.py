@@ -286,8 +286,8 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
         ),
         (["pretrain", "--out", "o", "--local-start"], "--local-start: needs position embeddings"),
         (
-            ["pretrain", "--out", "o", "--unigram-start", "--init-from", "run"],
-            "--unigram-start: has no effect with --init-from, whose",
+            ["pretrain", "--out", "o", "--local-start", "--init-from", "run"],
+            "--local-start: has no effect with --init-from, whose",
         ),
         (["pretrain", "--plot", "run", "--resume"], "--plot: draws the curve of a run and stops; leave out"),
         (

@@ -101,12 +101,16 @@ class CommonOptions:
         return read_settings_file(self.config, accept_pipe=True)
 
     def read_settings(
-        self, settings_type: type[S], base: SettingsSource | None = None, **presets: str | None
+        self,
+        settings_type: type[S],
+        base: SettingsSource | None = None,
+        defaults: S | None = None,
+        **presets: str | None,
     ) -> S:
         """Return the settings of a command; with `--print-settings`, print them and end the command.
 
-        Later sources override earlier ones: defaults, `base`, the settings file, presets by table,
-        dotted options.
+        Later sources override earlier ones: `defaults` (by default those of the type), `base`, the settings
+        file, presets by table, dotted options.
         """
         preset_tables = {table: {"preset": name} for table, name in presets.items() if name is not None}
         for table in preset_tables:
@@ -119,6 +123,7 @@ class CommonOptions:
             self.file_settings,
             SettingsSource(preset_tables),
             SettingsSource(self.overrides),
+            defaults=defaults,
         )
         if self.print_settings:
             sys.stdout.write(settings_to_toml(settings))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tomllib
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
@@ -27,7 +28,8 @@ from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
-from albertine.settings import MODEL_PRESETS, ModelSettings, SettingsSource, build_settings
+from albertine.pretrain.unigram_baseline import TokenFrequencies
+from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings, SettingsSource, build_settings
 from albertine.settings.model import MAX_LAYERS
 from albertine.train.metrics_log import read_metrics
 from albertine.train.run_folder import read_run_settings
@@ -267,6 +269,49 @@ def test_model_settings_unlike_the_checkpoint_raise(
     settings = replace(settings, init_from=str(tmp_path / "start"), model=model)
     with pytest.raises(InputError, match="the checkpoint of --init-from has"):
         pretrain(tmp_path / "run", settings)
+
+
+@pytest.mark.parametrize("command", [["pretrain", "--out", "run"], ["plan"]])
+def test_one_option_of_the_model_is_compared_with_the_checkpoint(
+    command: list[str],
+    settings: PretrainSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The other values are those of the checkpoint, not defaults such as 12 heads."""
+    monkeypatch.chdir(tmp_path)
+    albertine.save(albertine.Model(MODEL), Path("start"))
+    words = [*command, "--init-from", "start", "--corpus", str(settings.corpus)]
+    assert run_command(app, [*words, "--model.hidden-size", "32", "--print-settings"]) == 0
+    assert tomllib.loads(capsys.readouterr().out)["model"]["heads"] == MODEL.heads
+    assert run_command(app, [*words, "--model.hidden-size", "64"]) == 2
+    message = "model.hidden_size = 64: the checkpoint of --init-from has 32; remove the setting"
+    assert message in capsys.readouterr().err
+
+
+def test_a_new_mlm_head_gets_the_unigram_start(
+    settings: PretrainSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A checkpoint without an MLM head starts with the loss of the token frequencies."""
+    initial_model = albertine.Model(MODEL, HeadSettings("classify"))
+    albertine.save(initial_model, tmp_path / "classifier")
+    settings = replace(with_train(settings, lr=0.0, steps=2), init_from=str(tmp_path / "classifier"))
+    pretrain(tmp_path / "run", settings)
+    pretrain(tmp_path / "without", replace(settings, unigram_start=False))
+    biases = [
+        dict(albertine.load(tmp_path / run).named_parameters())["head.masked.bias"]
+        for run in ("run", "without")
+    ]
+    assert settings.corpus
+    frequencies = torch.tensor(TokenFrequencies.from_corpus(Corpus(settings.corpus)).log_probabilities)
+    assert torch.equal(biases[0][: len(frequencies)], frequencies.float())
+    assert not biases[1].any()
+    capsys.readouterr()
+    again = replace(settings, init_from=str(tmp_path / "without")).with_explicit_keys({"unigram_start"})
+    pretrain(tmp_path / "again", again)
+    assert "without: has an MLM head, whose bias the run takes; no unigram start" in capsys.readouterr().err
+    assert not dict(albertine.load(tmp_path / "again").named_parameters())["head.masked.bias"].any()
 
 
 def test_a_damaged_tokenizer_of_the_checkpoint_is_refused(settings: PretrainSettings, tmp_path: Path) -> None:

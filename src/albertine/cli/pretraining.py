@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
@@ -23,6 +23,8 @@ from albertine.plan.settings import PlanSettings
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.settings import SettingsSource
 from albertine.storage.urls import storage_url
+
+P = TypeVar("P", PretrainSettings, PlanSettings)
 
 
 @app.command(group=PRETRAINING)
@@ -60,10 +62,11 @@ def pretrain(
     if resume and out is not None:
         saved_settings = read_run_settings(restored_run(out), PretrainSettings)
     base = saved_settings or _default_preset(options)
-    resolved_settings = options.read_settings(PretrainSettings, base)
+    defaults = _defaults_of_checkpoint(PretrainSettings, options)
+    resolved_settings = options.read_settings(PretrainSettings, base, defaults)
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
-    _refuse_unused_starts(options.overrides, resolved_settings)
+    _refuse_unused_local_start(options.overrides, resolved_settings)
     run_pretraining(out, resolved_settings)
     if storage_url(out) is None:  # the page is written into the run
         progress.print_message(f"albertine report {shlex.quote(str(out))}: a page on what the model predicts")
@@ -76,21 +79,41 @@ def _default_preset(options: CommonOptions) -> SettingsSource | None:
     return SettingsSource({"model": {"preset": "albertine-base"}})
 
 
-def _refuse_unused_starts(overrides: Mapping[str, Any], settings: PretrainSettings) -> None:
-    """Raise `InputError` if options of the command line ask for a start that the run cannot have."""
-    for name in ("unigram_start", "local_start"):
-        option = f"--{name.replace('_', '-')}"
-        if name not in overrides or not getattr(settings, name):
-            continue
-        if settings.init_from is not None:
-            raise InputError(
-                f"{option}: has no effect with --init-from, whose weights the run takes; leave it out"
-            )
-        if name == "local_start" and settings.model.rotary:
-            raise InputError(
-                f"{option}: needs position embeddings, and this model has rotary positions; leave it out, or "
-                "take a preset such as --model albert-base"
-            )
+def _defaults_of_checkpoint(settings_type: type[P], options: CommonOptions) -> P | None:
+    """Return default settings with the model of --init-from, with whose values options must agree.
+
+    None if no option is about the model, or if there is no such checkpoint: the run says what is wrong with
+    it, and one that resumes does not need it.
+    """
+    from albertine.interop.hub import locate_checkpoint
+    from albertine.interop.transformers_config import checkpoint_model_settings
+
+    source = options.overrides.get("init_from", options.file_settings.values.get("init_from"))
+    if not isinstance(source, str) or not options.sets("model"):
+        return None
+    try:
+        model = checkpoint_model_settings(locate_checkpoint(source, weights=False))
+    except (InputError, OSError):
+        return None
+    return settings_type(model=model)
+
+
+def _refuse_unused_local_start(overrides: Mapping[str, Any], settings: PretrainSettings) -> None:
+    """Raise `InputError` if an option of the command line asks for the local start and a run cannot have it.
+
+    A run can have the unigram start also with --init-from, if the checkpoint has no MLM head.
+    """
+    if "local_start" not in overrides or not settings.local_start:
+        return
+    if settings.init_from is not None:
+        raise InputError(
+            "--local-start: has no effect with --init-from, whose layers the run takes; leave it out"
+        )
+    if settings.model.rotary:
+        raise InputError(
+            "--local-start: needs position embeddings, and this model has rotary positions; leave it out, or "
+            "take a preset such as --model albert-base"
+        )
 
 
 def _refuse_unplanned(overrides: Mapping[str, Any]) -> None:
@@ -131,7 +154,8 @@ def plan(
     from albertine.plan.show import show_plan
 
     _refuse_unplanned(options.overrides)
-    resolved_settings = options.read_settings(PlanSettings, _default_preset(options))
+    defaults = _defaults_of_checkpoint(PlanSettings, options)
+    resolved_settings = options.read_settings(PlanSettings, _default_preset(options), defaults)
     show_plan(plan_training(resolved_settings), as_json=json)
 
 

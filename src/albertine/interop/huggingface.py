@@ -126,7 +126,7 @@ def build_model(
         progress.print_message(
             f"{config_file.parent}: head {head_settings.kind} is newly initialized ({layers})"
         )
-    if head is None and own_head is None:
+    if own_head is None:
         model.missing_parameters = tuple(newly_initialized)
     if own_head is not None:
         model.label_names = label_names_from_config(config, head_settings, str(config_file))

@@ -42,8 +42,8 @@ class Model(nn.Module):
         settings: settings of the encoder.
         head_settings: settings of the head.
         label_names: names of the labels in the order of their indices; empty if unknown.
-        missing_parameters: names of the parameters of a head that is random, because the checkpoint is of an
-            encoder without a head; empty for other models.
+        missing_parameters: names of the parameters that are random because the checkpoint lacks them: those
+            of its head if it is of an encoder alone, or of a head that was asked for; else empty.
         exit_heads: heads of all steps of depth but the last, if each step has its own; else empty.
         exit_unit: predicts after each step whether to stop; None without a learned exit.
     """

@@ -11,7 +11,7 @@ from albertine.pretrain.local_start import apply_local_start
 from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import make_model
+from albertine.pretrain.setup import has_new_masked_head, make_model
 from albertine.pretrain.unigram_baseline import TokenFrequencies, set_unigram_bias
 from albertine.train.assembly import assemble_trainer
 from albertine.train.distributed import Distributed
@@ -40,8 +40,8 @@ def build_trainer(
     """
     train, frequencies = settings.train, TokenFrequencies.from_corpus(corpus)
     model = make_model(settings, init_model)
-    if init_model is None and not has_checkpoints(run):
-        _apply_starts(model, settings, frequencies)
+    if not has_checkpoints(run):
+        _apply_starts(model, settings, frequencies, has_new_head=has_new_masked_head(init_model))
     dataset = PretrainDataset(corpus, replace(settings.objective_at(0), causal_fraction=0.0))
     if settings.objective.text_fraction < 1 and distributed.is_main:
         chosen, documents = dataset.num_documents, corpus.manifest.documents["train"]
@@ -62,9 +62,11 @@ def build_trainer(
     return assemble_trainer(run, model, trainable, train, settings, distributed, baselines=baselines)
 
 
-def _apply_starts(model: Model, settings: PretrainSettings, frequencies: TokenFrequencies) -> None:
-    """Apply the unigram start and the local start to a new model, as the settings say."""
-    if settings.unigram_start:
+def _apply_starts(
+    model: Model, settings: PretrainSettings, frequencies: TokenFrequencies, *, has_new_head: bool
+) -> None:
+    """Apply the unigram start to a new MLM head and the local start to new layers, as the settings say."""
+    if settings.unigram_start and has_new_head:
         set_unigram_bias(model, frequencies)
     if settings.uses_local_start:
         apply_local_start(model, settings.train.seed, settings.depth_at(0))

@@ -27,6 +27,7 @@ from albertine.train.duration import check_has_steps
 from albertine.train.schedule import LearningRateSchedule
 
 PRETRAIN_HEAD = HeadSettings(kind="pretrain")
+_MASKED_HEAD = "head.masked."
 
 
 def resolved_settings(
@@ -219,7 +220,15 @@ def load_init_checkpoint(settings: PretrainSettings, corpus: Corpus) -> Model | 
             f"{source}: it also predicts next tokens, which this run does not train; to keep that, give "
             "--objective.causal-fraction"
         )
+    asks_for_start = settings.unigram_start and "unigram_start" in settings.explicit_keys
+    if asks_for_start and not has_new_masked_head(model):
+        progress.print_message(f"{source}: has an MLM head, whose bias the run takes; no unigram start")
     return model
+
+
+def has_new_masked_head(init_model: Model | None) -> bool:
+    """Return whether a run starts with a new MLM head: it has no checkpoint, or one without such a head."""
+    return init_model is None or any(name.startswith(_MASKED_HEAD) for name in init_model.missing_parameters)
 
 
 def load_pretrained_checkpoint(source: str, corpus: Corpus, *, predicts_masks: bool = False) -> Model:

@@ -69,18 +69,23 @@ def _dotted_keys(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
             yield prefix + name
 
 
-def build_settings(settings_class: type[S], *sources: SettingsSource) -> S:
+def build_settings(settings_class: type[S], *sources: SettingsSource, defaults: S | None = None) -> S:
     """Return settings with the values of all sources; a later source overrides an earlier one.
 
     The `explicit_keys` of the result are the keys of all sources; other keys have their defaults.
     Raises `InputError` if a value is invalid.
+
+    Args:
+        settings_class: class of the settings.
+        sources: the sources.
+        defaults: settings whose values keys have that no source contains; None for the defaults of the class.
     """
     merger = _SettingsMerger()
     for source in sources:
         merger.explicit_keys |= source.keys
         merger.merge_table(settings_class, source.values, source, "", merger.values)
     merger.add_training_of_preset(settings_class)
-    return merger.build(settings_class, merger.values, "")
+    return merger.build(settings_class, merger.values, "", defaults)
 
 
 class _SettingsMerger:
