@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shlex
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import onnxruntime
 import pytest
 import torch
 from tests.export.export_fixtures import LABELS, TEXTS
-from tests.task_fixtures import MODEL, save_untrained_model
+from tests.task_fixtures import MODEL
 
 from albertine.cli import app
 from albertine.command import run_command
@@ -32,7 +31,6 @@ from albertine.model.model import Model
 from albertine.settings import HeadSettings, SettingError
 from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
-from albertine.tasks.card import TaskCard
 from albertine.text.tokenizer import load_tokenizer
 
 SHORT = "ka lobra dormi"
@@ -52,123 +50,6 @@ def test_an_export_predicts_what_its_source_predicts(classifier: Path, exported:
     for one, other in zip(actual, expected, strict=True):
         assert one["label"] == other["label"]
         assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("to", ["onnx", "openvino"])
-def test_the_lines_of_the_readme_run(
-    to: ExportFormat,
-    classifier: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    export(classifier, tmp_path / "out", ExportSettings(to=to))
-    code = readme_code(tmp_path / "out")
-    monkeypatch.chdir(tmp_path / "out")
-    label = pipeline(tmp_path / "out")("A fine film.")["label"]
-    exec(compile(code, "README.md", "exec"), {})
-    printed = capsys.readouterr().out
-    assert "logits" in printed
-    assert printed.splitlines()[-1] == label
-    long = code.replace("A fine film.", "A fine film. " * 500)
-    exec(compile(long, "README.md", "exec"), {})
-
-
-def readme_code(folder: Path) -> str:
-    """Return the Python program in the README of an export."""
-    return (folder / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
-
-
-def test_the_code_of_the_readme_reads_special_tokens_as_text(
-    classifier: Path, exported: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(exported)
-    text, names = "mi [MASK] lobra [SEP] dormi", dict[str, Any]()
-    exec(compile(readme_code(exported).replace("A fine film.", text), "README.md", "exec"), names)
-    probabilities = torch.from_numpy(names["results"]["logits"][0]).softmax(0).tolist()
-    expected = pipeline(classifier, precision="fp32")(text)["probabilities"]
-    assert probabilities == pytest.approx([expected[label] for label in LABELS], abs=1e-4)
-
-
-@pytest.mark.parametrize("answerable", [False, True])
-@pytest.mark.parametrize("threshold", [None, -50.0, 50.0])
-def test_the_code_of_the_readme_answers_a_question(
-    threshold: float | None,
-    answerable: bool,
-    checkpoint: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    card = TaskCard(
-        "span",
-        "span",
-        allows_no_answer=threshold is not None,
-        no_answer_threshold=threshold or 0.0,
-        max_length=MODEL.max_length,
-    )
-    head = HeadSettings("span", answerable=answerable)
-    source = save_untrained_model(tmp_path / "span", checkpoint, head, card)
-    export(source, tmp_path / "out", ExportSettings())
-    monkeypatch.chdir(tmp_path / "out")
-    names = dict[str, Any]()
-    exec(compile(readme_code(tmp_path / "out"), "README.md", "exec"), names)
-    answer = pipeline(source, precision="fp32")(question=names["question"], context=names["passage"])
-    (candidate, *_) = answer["candidates"]
-    assert names["answer"] in (candidate["text"] if threshold != -50.0 else "(no answer)")
-    assert capsys.readouterr().out.splitlines()[-1] == names["answer"] != ""
-    assert (answer["answer"] == "") == (threshold == -50.0)
-
-
-def test_the_code_of_the_readme_tags_words(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    card = TaskCard("tag", "tag", ("A", "B", "C"), max_length=MODEL.max_length)
-    source = save_untrained_model(tmp_path / "tag", checkpoint, HeadSettings("token", labels=3), card)
-    export(source, tmp_path / "out", ExportSettings())
-    monkeypatch.chdir(tmp_path / "out")
-    names = dict[str, Any]()
-    exec(compile(readme_code(tmp_path / "out"), "README.md", "exec"), names)
-    tags = pipeline(source, precision="fp32")(names["words"])["tags"]
-    lines = [f"{word} {tag}" for word, tag in zip(names["words"], tags, strict=True)]
-    assert capsys.readouterr().out.splitlines()[-len(lines) :] == lines
-
-
-def test_the_code_of_the_readme_fills_a_mask(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    export(checkpoint, tmp_path / "out", ExportSettings())
-    monkeypatch.chdir(tmp_path / "out")
-    names = dict[str, Any]()
-    exec(compile(readme_code(tmp_path / "out"), "README.md", "exec"), names)
-    (predictions,) = fill_mask_pipeline(checkpoint).fill("It was a [MASK].")
-    tokens = [names["tokenizer"].id_to_token(int(token)) for token in names["best"]]
-    assert tokens == [prediction.token for prediction in predictions]
-
-
-def readme_command(folder: Path) -> list[str]:
-    """Return the arguments of the shell command in the README of an export."""
-    block = (folder / "README.md").read_text(encoding="utf-8").split("```sh\n")[1].split("```")[0]
-    program, *arguments = shlex.split(block)
-    assert program == "albertine"
-    return arguments
-
-
-@pytest.mark.slow
-def test_the_command_of_the_readme_runs(
-    classifier: Path, checkpoint: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for source in (classifier, checkpoint):
-        folder = tmp_path / f"my {source.name}"
-        export(source, folder, ExportSettings())
-        monkeypatch.chdir(folder)
-        shutil.copy(data, "new.csv")
-        assert run(*readme_command(folder)) == 0
-    assert (
-        len((tmp_path / f"my {classifier.name}" / "answers.csv").read_text(encoding="utf-8").splitlines())
-        == len(TEXTS) + 1
-    )
 
 
 def test_padded_rows_need_no_more_than_a_tokenizer(exported: Path) -> None:

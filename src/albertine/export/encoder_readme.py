@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from albertine.export.readme_code import code_without_albertine, text_example
+from albertine.export.readme_code import LIBRARIES, code_for_one_graph
+from albertine.export.readme_examples import text_example
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import EmbeddingPipeline
 from albertine.interop.sentence_transformers_folder import SentenceModules
@@ -74,17 +75,16 @@ def write_encoder_readme(
         files: files of the model.
         scores: what int8 loses, in words; empty in fp32.
     """
-    assert settings.to != "web"
     text = f"{modules.prompt}A fine film."
     readme = _TEMPLATE.format(
         name=name,
-        library="ONNX Runtime" if settings.to == "onnx" else "OpenVINO",
-        package="onnxruntime" if settings.to == "onnx" else "openvino",
+        library=LIBRARIES[settings.to].title,
+        package=LIBRARIES[settings.to].package,
         files=", ".join(f"`{file.name}`" for file in files),
         size=format_bytes(sum(file.stat().st_size for file in files)),
         precision=settings.precision,
         scores=f"\n{scores}\n" if scores else "",
-        code=code_without_albertine(
+        code=code_for_one_graph(
             settings.to, embed.max_length, text_example(text.lower() if modules.lower_case else text)
         ),
         vector_size=embed.hidden_size,

@@ -11,15 +11,8 @@ from albertine.engines.exported_engine import AT_FIRST_TOKEN, INPUT_NAMES
 from albertine.engines.exported_folder import open_export
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.export.npm_packages import ORT, TOKENIZERS
-from albertine.export.readme_code import (
-    MASKED_EXAMPLE,
-    WORDS_EXAMPLE,
-    CodeExample,
-    code_for_options,
-    code_without_albertine,
-    question_example,
-    text_example,
-)
+from albertine.export.readme_code import LIBRARIES, code_for_one_graph
+from albertine.export.readme_examples import OPTIONS_NOTE, CodeExample, task_example
 from albertine.export.settings import ExportSettings
 from albertine.export.steps_readme import steps_readme
 from albertine.export.web_page import first_visit_bytes
@@ -28,13 +21,10 @@ from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
 from albertine.progress import format_bytes
 from albertine.settings import HeadSettings
+from albertine.settings.export import ExportFormat
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card_file
 from albertine.tasks.registry import TASK_TYPES
-from albertine.tasks.types.span_extraction import SpanExtraction
-from albertine.tasks.types.tagging import Tagging
-from albertine.tasks.types.task_type import TaskType
-from albertine.tasks.types.text_task import TextTask
 
 _TEMPLATE = """# {name}
 
@@ -67,7 +57,6 @@ In this folder, after `pip install numpy tokenizers {package}`, for at most {max
 | `token_type_ids` | [rows, length] | {token_types} |
 
 {rows}
-
 | output | shape |
 |---|---|
 {outputs}
@@ -76,11 +65,10 @@ In this folder, after `pip install numpy tokenizers {package}`, for at most {max
 _TOKEN_TYPES = "0 in the first text, 1 in the second"
 _PACKED_ROWS = """A row may hold several sequences, so that less padding is computed. Number them in
 `attention_mask`:
-`1 1 1 2 2 0` are a sequence of three tokens, one of two, and padding. Tokens see only their own sequence."""
+`1 1 1 2 2 0` are a sequence of three tokens, one of two, and padding. Tokens see only their own sequence.
+"""
 
 _TYPES_OF_PARTS = "2 in the passage, 5 in the question, 7 in the option, 1 at the last token; else 0"
-_ROWS_OF_OPTIONS = """A row is a question with one of its options. The answer is the option with the highest
-of the logits."""
 
 _WEB_TEMPLATE = """# {name}
 
@@ -135,75 +123,85 @@ def write_readme(
         files: files of the model.
         scores: its scores in words; empty if they are those of the source.
     """
-    is_pretrained = has_masked_head(model)
-    max_length, example = model.settings.max_length, MASKED_EXAMPLE
-    if model.head_settings.kind == "pretrain":
-        purpose = "masked tokens, and whether two texts are in order"
-    elif is_pretrained:
-        purpose = "masked tokens"
-    else:
-        card = read_card_file(folder / TASK_CARD_FILE)
-        task_type = TASK_TYPES[card.type_name]
-        purpose, max_length = task_type.prediction_description, card.max_length
-        example = _example_of_task(task_type, card, model.head_settings)
+    card = None if has_masked_head(model) else read_card_file(folder / TASK_CARD_FILE)
     values = {
         "name": name,
-        "purpose": purpose,
+        "purpose": _purpose(model, card),
         "files": ", ".join(f"`{file.name}`" for file in files),
         "size": format_bytes(sum(file.stat().st_size for file in files)),
         "precision": settings.precision,
         "scores": f"\n{scores}\n" if scores else "",
-        "command": "albertine fill-mask . 'It was a [MASK].'"
-        if is_pretrained
-        else "albertine predict . --data new.csv --out answers.csv",
-        "function": "fill_mask_pipeline" if is_pretrained else "pipeline",
+        "command": _command(settings, is_pretrained=card is None),
+        "function": "fill_mask_pipeline" if card is None else "pipeline",
     }
-    library, package = (
-        ("OpenVINO", "openvino") if settings.to == "openvino" else ("ONNX Runtime", "onnxruntime")
-    )
+    max_length = model.settings.max_length if card is None else card.max_length
+    example = task_example(model.head_settings, card)
     if settings.to == "web":
-        download, compressed = map(format_bytes, first_visit_bytes(folder))
-        text = _WEB_TEMPLATE.format(
-            **values,
-            download=download,
-            compressed=compressed,
-            ort=ORT.version,
-            tokenizers=TOKENIZERS.version,
-        )
+        text = _web_readme(values, folder)
     elif settings.exits:
-        command = f"{values['command']} {'--depth 2' if is_pretrained else '--exit patience:2'}"
-        text = steps_readme(
-            values | {"command": command, "library": library, "package": package},
-            settings.to,
-            model.settings,
-            model.head_settings,
-            max_length,
-            is_pretrained=is_pretrained,
-        )
+        text = steps_readme(values, settings.to, max_length, example, model.settings, model.head_settings)
     else:
-        reads_parts = model.head_settings.co_matching
-        text = _TEMPLATE.format(
-            **values,
-            library=library,
-            package=package,
-            code=code_for_options(settings.to, max_length)
-            if reads_parts
-            else code_without_albertine(settings.to, max_length, example),
-            max_length=max_length,
-            token_types=_TYPES_OF_PARTS if reads_parts else _TOKEN_TYPES,
-            rows=_ROWS_OF_OPTIONS if reads_parts else _PACKED_ROWS,
-            outputs="\n".join(_output_rows(_example_outputs(folder))),
-        )
+        text = _one_graph_readme(values, settings.to, max_length, example, model.head_settings, folder)
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
-def _example_of_task(task_type: type[TaskType], card: TaskCard, head: HeadSettings) -> CodeExample:
-    """Return what the code encodes and prints for a fine-tuned model."""
-    if issubclass(task_type, SpanExtraction):
-        return question_example(card, answerable=head.answerable)
-    if issubclass(task_type, Tagging):
-        return WORDS_EXAMPLE
-    return text_example(has_labels=task_type.targets_are_labels and issubclass(task_type, TextTask))
+def _purpose(model: Model, card: TaskCard | None) -> str:
+    """Return what the model predicts, in words."""
+    if card is not None:
+        return TASK_TYPES[card.type_name].prediction_description
+    has_pairs = model.head_settings.kind == "pretrain"
+    return "masked tokens, and whether two texts are in order" if has_pairs else "masked tokens"
+
+
+def _command(settings: ExportSettings, *, is_pretrained: bool) -> str:
+    """Return a command that uses the folder."""
+    if is_pretrained:
+        return "albertine fill-mask . 'It was a [MASK].'" + (" --depth 2" if settings.exits else "")
+    command = "albertine predict . --data new.csv --out answers.csv"
+    return command + (" --exit patience:2" if settings.exits else "")
+
+
+def _web_readme(values: Mapping[str, object], folder: Path) -> str:
+    """Return the text for a web page."""
+    download, compressed = map(format_bytes, first_visit_bytes(folder))
+    return _WEB_TEMPLATE.format(
+        **values,
+        download=download,
+        compressed=compressed,
+        ort=ORT.version,
+        tokenizers=TOKENIZERS.version,
+    )
+
+
+def _one_graph_readme(
+    values: Mapping[str, object],
+    to: ExportFormat,
+    max_length: int,
+    example: CodeExample,
+    head: HeadSettings,
+    folder: Path,
+) -> str:
+    """Return the text for a model that is one graph.
+
+    Args:
+        values: what all templates have, by name.
+        to: format of the graph.
+        max_length: number of tokens to which the code truncates.
+        example: what the code encodes and prints.
+        head: settings of the head.
+        folder: the folder of the export.
+    """
+    notes = [_PACKED_ROWS] * (not head.co_matching) + [OPTIONS_NOTE] * (head.kind == "choice")
+    return _TEMPLATE.format(
+        **values,
+        library=LIBRARIES[to].title,
+        package=LIBRARIES[to].package,
+        code=code_for_one_graph(to, max_length, example),
+        max_length=max_length,
+        token_types=_TYPES_OF_PARTS if head.co_matching else _TOKEN_TYPES,
+        rows="\n".join(notes),
+        outputs="\n".join(_output_rows(_example_outputs(folder))),
+    )
 
 
 def _example_outputs(folder: Path) -> Mapping[str, NDArray[Any]]:

@@ -1,155 +1,144 @@
-"""Code for the READMEs of exports that runs a graph without Albertine."""
+"""Code for the READMEs of exports that runs the graphs without Albertine."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from textwrap import indent
 
-from albertine.tasks.card import TaskCard
-
-_ONNX = """{standard_imports}import numpy as np
-import onnxruntime
-from tokenizers import Tokenizer
-
-session = onnxruntime.InferenceSession("model.onnx")
-{tokenizer}
-{encoding}
-outputs = session.run(None, {{
-    "input_ids": np.array([{ids}]),
-    "attention_mask": np.array([{mask}]),
-    "token_type_ids": np.array([{types}]),
-}})
-results = {{output.name: values for output, values in zip(session.get_outputs(), outputs)}}
-print(results){prediction}"""
-
-_OPENVINO = """{standard_imports}import numpy as np
-import openvino
-from tokenizers import Tokenizer
-
-# Without the hint, products are in bf16 where the processor computes it fast.
-hint = {{"INFERENCE_PRECISION_HINT": "f32"}}
-model = openvino.Core().compile_model("model.xml", "CPU", hint)
-{tokenizer}
-{encoding}
-outputs = model({{
-    "input_ids": np.array([{ids}]),
-    "attention_mask": np.array([{mask}]),
-    "token_type_ids": np.array([{types}]),
-}})
-results = {{output.any_name: values for output, values in outputs.items()}}
-print(results){prediction}"""
-
-_PROGRAMS = {"onnx": _ONNX, "openvino": _OPENVINO}
-_TOKENIZER = 'tokenizer = Tokenizer.from_file("tokenizer.json")'
-LITERAL_TEXT = 'tokenizer.encode_special_tokens = True  # "[MASK]" in a text is ordinary text'
-_LABELS = """
-labels = json.loads(Path("config.json").read_text(encoding="utf-8"))["id2label"]"""
-_LABEL = """
-print(labels[str(results["logits"][0].argmax())])"""
-
-_ENCODED_PARTS = """passage, question, option = "The film is long.", "How long is it?", "Three hours."
-texts = passage, question, option
-parts = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-passage_tokens = {max_length} - 3 - len(parts[1]) - len(parts[2])
-parts[0] = parts[0][:max(0, passage_tokens)]
-cls, sep = ([tokenizer.token_to_id(token)] for token in ("[CLS]", "[SEP]"))
-# Types: 2 in the passage, 5 in the question, 7 in the option, 1 at the end.
-ids = cls + parts[0] + sep + parts[1] + parts[2] + sep
-types = [0] + [2] * len(parts[0]) + [0] + [5] * len(parts[1]) + [7] * len(parts[2]) + [1]"""
+from albertine.engines.step_files import STOP, block_graphs, head_graphs, step_graphs
+from albertine.export.readme_examples import CodeExample
+from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.export import ExportFormat
 
 
 @dataclass(frozen=True)
-class CodeExample:
-    """What a program encodes, and what it prints besides the outputs of the graph.
+class Library:
+    """How a program opens and runs graphs with a library.
 
     Attributes:
-        encoding: lines that encode the example.
-        prediction: lines that print the prediction.
-        truncation: how the tokenizer truncates, besides the number of tokens.
-        reads_labels: whether `prediction` reads the names of the labels.
-        has_mask: whether the example has the mask token.
+        title: name of the library.
+        package: name of its package.
+        suffix: suffix of a graph's file.
+        preparation: lines that define `run`, which returns the outputs of a graph by name.
+        open_graph: expression that opens the graph in a `{file}`.
     """
 
-    encoding: str
-    prediction: str = ""
-    truncation: str = ""
-    reads_labels: bool = False
-    has_mask: bool = False
+    title: str
+    package: str
+    suffix: str
+    preparation: str
+    open_graph: str
 
 
-def text_example(text: str = "A fine film.", *, has_labels: bool = False) -> CodeExample:
-    """Return a text, of which the program prints the label if the model predicts one."""
-    encoding = f"encoded = tokenizer.encode({json.dumps(text, ensure_ascii=False)})"
-    return CodeExample(encoding, f"{_LABELS}{_LABEL}" if has_labels else "", reads_labels=has_labels)
+LIBRARIES: Mapping[ExportFormat, Library] = {
+    "onnx": Library(
+        "ONNX Runtime",
+        "onnxruntime",
+        ".onnx",
+        """def run(graph, inputs):
+    names = [output.name for output in graph.get_outputs()]
+    return dict(zip(names, graph.run(names, inputs)))""",
+        "onnxruntime.InferenceSession({file})",
+    ),
+    "openvino": Library(
+        "OpenVINO",
+        "openvino",
+        ".xml",
+        """def run(graph, inputs):
+    return {output.any_name: values for output, values in graph(inputs).items()}
+
+core = openvino.Core()
+# Without the hint, products are in bf16 where the processor computes it fast.
+hint = {"INFERENCE_PRECISION_HINT": "f32"}""",
+        'core.compile_model({file}, "CPU", hint)',
+    ),
+}
+
+_PROGRAM = """{standard_imports}import numpy as np
+import {package}
+from tokenizers import Tokenizer
+
+{preparation}
+
+{graphs}
+tokenizer = Tokenizer.from_file("tokenizer.json")
+{tokenizer_setting}tokenizer.enable_truncation({max_length}{truncation})
+{labels}{encoding}
+ids = np.array([row.ids for row in rows])
+mask = np.array([row.attention_mask for row in rows])
+types = np.array([{token_types} for row in rows])
+{computation}"""
+
+_STANDARD_IMPORTS = "import json\nfrom pathlib import Path\n\n"
+_LABELS = 'labels = json.loads(Path("config.json").read_text(encoding="utf-8"))["id2label"]\n'
+
+_COMPUTATION = """results = run(graph, {{"input_ids": ids, "attention_mask": mask, "token_type_ids": types}})
+print(results)
+{prediction}"""
+
+_STEP_GRAPHS = """graphs = {{name: {graph} for name in {names}}}
+blocks = {blocks}
+heads = {heads}"""
+_STEPS = """positions = mask.cumsum(1) - 1
+inputs = {{"input_ids": ids, "token_type_ids": types, "position_ids": positions{embed_mask}}}
+states = run(graphs["embed"], inputs)["states"]
+for step, (names, head) in enumerate(zip(blocks, heads)):
+    for name in names:
+        inputs = {{"states": states, "attention_mask": mask, "position_ids": positions{step_value}}}
+        states = run(graphs[name], inputs)["next_states"]
+    {results}
+    print(step + 1, results)
+{prediction}"""
+_RESULTS = 'results = run(graphs[head], {"states": states})'
+_PAIR_RESULTS = """inputs = {"states": states, "attention_mask": mask, "token_type_ids": types}
+    results = {name: values[:, 0] for name, values in run(graphs[head], inputs).items()}"""
 
 
-MASKED_EXAMPLE = CodeExample(
-    'encoded = tokenizer.encode("It was a [MASK].")',
-    """
-mask = encoded.tokens.index("[MASK]")
-best = results["mlm_logits"][0, mask].argsort()[::-1][:5]
-print([tokenizer.id_to_token(int(token)) for token in best])""",
-    has_mask=True,
-)
-
-WORDS_EXAMPLE = CodeExample(
-    """words = "Ida went to the market in Hull .".split()
-encoded = tokenizer.encode(words, is_pretokenized=True)""",
-    f"""{_LABELS}
-for token, word in enumerate(encoded.word_ids):
-    if word is not None and word != encoded.word_ids[token - 1]:  # the first token of the word
-        print(words[word], labels[str(results["logits"][0, token].argmax())])""",
-    reads_labels=True,
-)
+def code_for_one_graph(to: ExportFormat, max_length: int, example: CodeExample) -> str:
+    """Return a program that prints all outputs of a graph for an example, and the prediction."""
+    graph = LIBRARIES[to].open_graph.format(file=f'"model{LIBRARIES[to].suffix}"')
+    computation = _COMPUTATION.format(prediction=example.prediction)
+    return _program(to, max_length, example, f"graph = {graph}", computation)
 
 
-def question_example(card: TaskCard, *, answerable: bool) -> CodeExample:
-    """Return a question about a passage that fits into one sequence.
+def code_for_steps(
+    to: ExportFormat, max_length: int, example: CodeExample, model: ModelSettings, head: HeadSettings
+) -> str:
+    """Return a program that prints the outputs of the head and the prediction after each step of depth."""
+    graphs = _STEP_GRAPHS.format(
+        graph=LIBRARIES[to].open_graph.format(file=f'f"{{name}}{LIBRARIES[to].suffix}"'),
+        names=[name for name in step_graphs(model, head) if name != STOP],
+        blocks=block_graphs(model),
+        heads=head_graphs(model, head),
+    )
+    steps = _STEPS.format(
+        embed_mask=', "attention_mask": mask' if model.mark_matches else "",
+        step_value=', "step": np.array(step)' if model.step_signal else "",
+        results=_PAIR_RESULTS if head.matching else _RESULTS,
+        prediction=indent(example.prediction, "    "),
+    )
+    return _program(to, max_length, example, graphs, steps)
+
+
+def _program(to: ExportFormat, max_length: int, example: CodeExample, graphs: str, computation: str) -> str:
+    """Return a program that encodes an example and computes with it.
 
     Args:
-        card: the task card of the model.
-        answerable: whether the graph has an output for whether there is an answer.
+        to: format of the graphs.
+        max_length: number of tokens to which the tokenizer truncates.
+        example: the example.
+        graphs: lines that open the graphs.
+        computation: lines that compute and print.
     """
-    no_answer_score = (
-        '-results["answerable_logits"][0]' if answerable else "start[0] + end[0] - start[first] - end[last]"
-    )
-    no_answer = f"\nif {no_answer_score} > {card.no_answer_threshold}:\n    answer = '(no answer)'"
-    return CodeExample(
-        """question, passage = "How long is it?", "The film is three hours long."
-encoded = tokenizer.encode(question, passage)""",
-        f"""
-start, end = results["start_logits"][0], results["end_logits"][0]
-tokens = [token for token, text in enumerate(encoded.sequence_ids) if text == 1]
-length = {card.sequence.max_answer_length}  # maximum tokens of an answer
-spans = [(first, last) for first in tokens for last in tokens if first <= last < first + length]
-first, last = max(spans, key=lambda span: start[span[0]] + end[span[1]])
-answer = passage[encoded.offsets[first][0]:encoded.offsets[last][1]].strip()"""
-        f"{no_answer if card.allows_no_answer else ''}\nprint(answer)",
-        truncation=', strategy="only_second"',
-    )
-
-
-def code_without_albertine(to: Literal["onnx", "openvino"], max_length: int, example: CodeExample) -> str:
-    """Return a program that prints all outputs of a graph for an example, and the prediction."""
-    literal = "" if example.has_mask else f"\n{LITERAL_TEXT}"
-    return _PROGRAMS[to].format(
-        standard_imports="import json\nfrom pathlib import Path\n\n" if example.reads_labels else "",
-        prediction=example.prediction,
-        tokenizer=f"{_TOKENIZER}{literal}\ntokenizer.enable_truncation({max_length}{example.truncation})",
+    return _PROGRAM.format(
+        standard_imports=_STANDARD_IMPORTS if example.reads_labels else "",
+        package=LIBRARIES[to].package,
+        preparation=LIBRARIES[to].preparation,
+        graphs=graphs,
+        tokenizer_setting=example.tokenizer_setting,
+        max_length=max_length,
+        truncation=example.truncation,
+        labels=_LABELS if example.reads_labels else "",
         encoding=example.encoding,
-        ids="encoded.ids",
-        mask="encoded.attention_mask",
-        types="encoded.type_ids",
-    )
-
-
-def code_for_options(to: Literal["onnx", "openvino"], max_length: int) -> str:
-    """Return a program that prints the logit of an option, for a head that reads the parts of a question."""
-    return _PROGRAMS[to].format(
-        standard_imports="",
-        prediction="",
-        tokenizer=f"{_TOKENIZER}\n{LITERAL_TEXT}",
-        encoding=_ENCODED_PARTS.format(max_length=max_length),
-        ids="ids",
-        mask="[1] * len(ids)",
-        types="types",
-    )
+        token_types=example.token_types,
+        computation=computation,
+    ).rstrip()
