@@ -8,18 +8,21 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 T = TypeVar("T")
 
 SECONDS_BEFORE_FIRST_LINE = 2.0
 SECONDS_BETWEEN_LINES = 10.0
 MIN_TABLE_WIDTH, DEFAULT_TABLE_WIDTH = 80, 200
+# Titles of columns that are folded on a narrow terminal.
+_FOLDED_COLUMNS = ("model", "run", "data", "paradigm", "metrics", "path", "token")
 MAX_LINE_LENGTH = 1000  # characters of a message
 
 
@@ -155,6 +158,26 @@ def result_console(default_width: int = DEFAULT_TABLE_WIDTH) -> "Console":
 
     width = shutil.get_terminal_size((default_width, 24)).columns
     return ResultConsole(width=max(width, MIN_TABLE_WIDTH))
+
+
+def result_table(*titles: str, left_aligned: Sequence[str] = ()) -> "Table":
+    """Return an empty table of results.
+
+    Args:
+        titles: titles of the columns.
+        left_aligned: titles of the columns to align left; if empty, only the first column.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(
+            title,
+            justify="left" if title in (left_aligned or titles[:1]) else "right",
+            no_wrap=title not in _FOLDED_COLUMNS,
+            overflow="fold",
+        )
+    return table
 
 
 def track(

@@ -21,7 +21,6 @@ from statistics import median
 from typing import TypeVar
 
 import numpy as np
-from rich.table import Table
 
 from albertine import progress
 from albertine.bench.finished_results import show_finished
@@ -211,11 +210,9 @@ def _print_corpus(lines: Sequence[CorpusComparison], *, as_json: bool) -> None:
     if as_json:
         progress.print_json({"lines": [asdict(line) for line in lines]})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("benchmark", "ours", "peer's", "ratio", "unit", "peer"):
-        table.add_column(
-            title, justify="left" if title in ("benchmark", "unit", "peer") else "right", no_wrap=True
-        )
+    table = progress.result_table(
+        *("benchmark", "ours", "peer's", "ratio", "unit", "peer"), left_aligned=("benchmark", "unit", "peer")
+    )
     for line in lines:
         peer_rate, ratio = (
             (f"{line.peer_rate:,.0f}", f"{line.rate / line.peer_rate:.2f}") if line.peer_rate else ("", "")

@@ -7,7 +7,6 @@ from albertine.bench.exits_result import ExitBenchResult
 from albertine.display import counted
 from albertine.inference.show_exit_curve import margin_text
 from albertine.paired_statistics import PairedDifference
-from albertine.tasks.metrics.display import result_table
 
 
 def show_exits(result: ExitBenchResult, *, as_json: bool) -> None:
@@ -23,7 +22,9 @@ def show_exits(result: ExitBenchResult, *, as_json: bool) -> None:
         f"{counted(result.num_seeds, 'seed')}"
     )
     console.print(title, highlight=False, markup=False, soft_wrap=True)
-    table = result_table("setting", "score", "difference", "mean depth", "FLOPs", "time", "time, padded")
+    table = progress.result_table(
+        "setting", "score", "difference", "mean depth", "FLOPs", "time", "time, padded"
+    )
     for point in result.points:
         table.add_row(
             point.setting,
@@ -36,7 +37,7 @@ def show_exits(result: ExitBenchResult, *, as_json: bool) -> None:
         )
     console.print(table)
     console.print(f"recommended: {result.recommended}\n", highlight=False, markup=False)
-    table = result_table("depth", "with exits", "without exits", "trained at this depth")
+    table = progress.result_table("depth", "with exits", "without exits", "trained at this depth")
     for depth, of_depth in result.score_by_depth.items():
         scores = (of_depth.with_exits, of_depth.without_exits, of_depth.trained_at_depth)
         table.add_row(str(depth), *("" if score is None else f"{100 * score:.2f}" for score in scores))

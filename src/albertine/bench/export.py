@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import psutil
 import torch
-from rich.table import Table
 
 from albertine import progress
 from albertine.bench.model import SST2_LENGTHS
@@ -224,10 +223,9 @@ def show_engines(results: Sequence[EngineResult], *, as_json: bool) -> None:
     if as_json:
         progress.print_json({"engines": [asdict(result) for result in results]})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("", no_wrap=True)
-    for title in ("file", "memory", "16 tokens", "8 x 128", "sentences", "padded", "sorted"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = progress.result_table(
+        "", "file", "memory", "16 tokens", "8 x 128", "sentences", "padded", "sorted"
+    )
     for result in results:
         rates = (result.full_rows, result.packed, result.padded, result.padded_sorted)
         table.add_row(

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.table import Table
-
 from albertine import progress
 from albertine.bench.peer_finetuning import PeerFinetuning
 from albertine.bench.peer_model import check_transformers, peer_options
@@ -211,9 +209,7 @@ def show_finetuning(task: str, results: dict[Side, list[FinetuneBenchResult]], *
             report[side] = [asdict(result) for result in side_results]
         progress.print_json(report)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "metric", "range", "training", "samples/s", "evaluation, samples/s"):
-        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    table = progress.result_table("", "metric", "range", "training", "samples/s", "evaluation, samples/s")
     rates = {}
     for side, name in (("ours", "Albertine"), ("peer", "transformers")):
         side_results = results[side]

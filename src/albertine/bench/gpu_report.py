@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from albertine import progress
 from albertine.atomic import atomic_file
@@ -54,11 +53,10 @@ def _name(line: PathResult) -> str:
 def _print_report(report: GpuReport, console: Console) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     console.print(f"{report.device}; {versions}; {report.tokens:,} tokens per step", highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("path", "precision"):
-        table.add_column(title)
-    for title in ("error", "allowed", "ms", "launched", "tokens/s", "memory"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = progress.result_table(
+        *("path", "precision", "error", "allowed", "ms", "launched", "tokens/s", "memory"),
+        left_aligned=("path", "precision"),
+    )
     for line in report.lines:
         table.add_row(
             line.name,

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import torch
-from rich.table import Table
 
 from albertine import progress
 from albertine.bench.local_ranks import run_ranks
@@ -83,9 +82,7 @@ def show_gradients(lines: list[GradientTraffic], *, as_json: bool) -> None:
     if as_json:
         progress.print_json({"lines": [asdict(line) for line in lines]})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "gradients", "sent per process", "ms per step", "of BERT"):
-        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    table = progress.result_table("", "gradients", "sent per process", "ms per step", "of BERT")
     for line in lines:
         table.add_row(
             line.name,

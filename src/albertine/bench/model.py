@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from rich.table import Table
 
 from albertine import progress
 from albertine.bench.finished_results import show_finished
@@ -321,11 +320,10 @@ def _print_comparisons(results: Sequence[ModelComparison], *, as_json: bool) -> 
     if as_json:
         progress.print_json({"lines": [result.to_json() for result in results]})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("workload", "batch", ""):
-        table.add_column(title, no_wrap=True)
-    for title in ("tokens/s", "peer", "ratio", "of peak", "memory", "peer's"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = progress.result_table(
+        *("workload", "batch", "", "tokens/s", "peer", "ratio", "of peak", "memory", "peer's"),
+        left_aligned=("workload", "batch", ""),
+    )
     for result in results:
         table.add_row(
             result.case.workload,

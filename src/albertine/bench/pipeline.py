@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from rich.markup import escape
-from rich.table import Table
 
 from albertine import progress
 from albertine.bench.model import SST2_LENGTHS
@@ -155,10 +154,7 @@ def show_pipeline(engine: str, results: Sequence[PipelineResult], *, as_json: bo
     if as_json:
         progress.print_json({"engine": engine, "workloads": [asdict(result) for result in results]})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("", no_wrap=True)
-    for title in ("text to labels", "tokens/s", "bare engine", "ratio"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = progress.result_table("", "text to labels", "tokens/s", "bare engine", "ratio")
     for result in results:
         table.add_row(
             escape(result.workload),

@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from rich.table import Table
 
 from albertine import progress
 from albertine.bench.finished_results import show_finished
@@ -239,10 +238,9 @@ def _print_plans(runs: Sequence[PlannedRun], *, as_json: bool) -> None:
     if as_json:
         progress.print_json({"lines": [run.to_json() for run in runs]})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("run")
-    for title in ("steps", "predicted", "measured", "ratio", "predicted memory", "measured memory"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = progress.result_table(
+        *("run", "steps", "predicted", "measured", "ratio", "predicted memory", "measured memory")
+    )
     for run in runs:
         table.add_row(
             run.name,

@@ -3,8 +3,6 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.table import Table
-
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.bench.race import Race
@@ -39,9 +37,7 @@ def _print_race(race: Race, *, as_json: bool) -> None:
         fractions = {"time_fraction_to_match": race.time_fraction_to_match}
         progress.print_json({**asdict(race), "baseline_loss": race.baseline_loss, **fractions})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "learning rate", "steps", "tokens", "tokens/s", "held-out loss"):
-        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    table = progress.result_table("", "learning rate", "steps", "tokens", "tokens/s", "held-out loss")
     for side, name, _ in _SIDES:
         result = race.sides[side]
         table.add_row(

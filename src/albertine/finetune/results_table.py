@@ -14,7 +14,6 @@ from albertine.tasks.metrics.display import (
     format_metric,
     format_metrics,
     metric_title,
-    result_table,
     shown_metrics,
 )
 
@@ -28,7 +27,7 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
         progress.print_json(results.to_json())
         return
     names = shown_metrics(common_metrics(runs))
-    table = result_table(
+    table = progress.result_table(
         "run",
         "learning rate",
         "batch size",

@@ -10,7 +10,7 @@ from albertine import progress
 from albertine.inference.ensemble import EnsembleResult
 from albertine.inference.evaluate import EvaluationResult, paper_averages
 from albertine.tasks.formats.locations import is_folder
-from albertine.tasks.metrics.display import format_metrics, result_table
+from albertine.tasks.metrics.display import format_metrics
 
 
 def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> None:
@@ -21,7 +21,7 @@ def show_evaluations(results: Sequence[EvaluationResult], *, as_json: bool) -> N
         return
     has_depth = any(result.mean_depth is not None for result in results)
     columns = ("model", "task", "data", "examples", *(("depth",) if has_depth else ()), "metrics")
-    table = result_table(*columns, left_aligned=("model", "task", "data", "metrics"))
+    table = progress.result_table(*columns, left_aligned=("model", "task", "data", "metrics"))
     for result in results:
         table.add_row(
             escape(result.model),
@@ -42,7 +42,7 @@ def show_ensemble(result: EnsembleResult, *, as_json: bool) -> None:
     if as_json:
         progress.print_json(asdict(result))
         return
-    table = result_table("model", "single", "selected")
+    table = progress.result_table("model", "single", "selected")
     for source, value in result.candidates.items():
         selection_number = str(result.selected.index(source) + 1) if source in result.selected else ""
         table.add_row(escape(source), f"{100 * value:.2f}", selection_number)

@@ -14,7 +14,6 @@ from albertine.inference.minimal_pairs import MinimalPairsResult, PairAccuracy, 
 from albertine.inference.results_table import show_evaluations
 from albertine.inference.settings import EvaluateSettings
 from albertine.inference.show_exit_curve import show_exit_curves
-from albertine.tasks.metrics.display import result_table
 from albertine.tasks.registry import MINIMAL_PAIR_TASKS, is_minimal_pair_task
 
 
@@ -45,7 +44,7 @@ def show_minimal_pairs(results: Sequence[MinimalPairsResult], *, as_json: bool) 
         title = f"{model}: accuracy in %, with 95% interval"
         console.print(title, highlight=False, markup=False, soft_wrap=True)
         titles = [title for result in methods for title in (result.method, "interval", "ties")]
-        table = result_table("paradigm", "pairs", *titles)
+        table = progress.result_table("paradigm", "pairs", *titles)
         for rows in zip(*map(_table_rows, methods), strict=True):
             first = rows[0]
             name = escape(display_text(first.name))

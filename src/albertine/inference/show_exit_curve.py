@@ -11,7 +11,6 @@ from albertine.inference.exit_points import FULL_DEPTH, ExitPoint
 from albertine.inference.settings import EvaluateSettings
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import check_output_file, output_file
-from albertine.tasks.metrics.display import result_table
 from albertine.tasks.metrics.intervals import Estimate
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def _print_curve(curve: ExitCurve) -> None:
     console = progress.result_console()
     title = f"{curve.model}: {curve.task}, {curve.split}, {curve.num_examples:,} examples"
     console.print(title, highlight=False, markup=False, soft_wrap=True)
-    table = result_table("setting", "score", "difference", "mean depth", "FLOPs", "time")
+    table = progress.result_table("setting", "score", "difference", "mean depth", "FLOPs", "time")
     for point in curve.points:
         table.add_row(
             point.setting,

@@ -58,9 +58,10 @@ def show_presets(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
     # The last column is the paper's number or the largest batch, because only one fits into 80 characters.
     memory = infos[0].settings.memory
     last_column = "fits" if memory else "paper"
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("model", "L", "H", "E", "share", "parameters", "of BERT", "GFLOP", last_column):
-        table.add_column(title, justify="left" if title in ("model", "share") else "right", no_wrap=True)
+    table = progress.result_table(
+        *("model", "L", "H", "E", "share", "parameters", "of BERT", "GFLOP", last_column),
+        left_aligned=("model", "share"),
+    )
     for info in infos:
         published = "" if info.published_millions is None else f"{info.published_millions}M"
         table.add_row(

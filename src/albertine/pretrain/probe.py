@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from rich.markup import escape
-from rich.table import Table
 
 from albertine import progress
 from albertine.corpus.batches import collate
@@ -186,9 +185,7 @@ def show_probe(checkpoint: str, result: ProbeResult, *, as_json: bool) -> None:
     if as_json:
         progress.print_json({"source": checkpoint, **result.to_json()})
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "correct", "95%", "chance", "loss", "95%", "baseline"):
-        table.add_column(title, justify="left" if not title and not table.columns else "right", no_wrap=True)
+    table = progress.result_table("", "correct", "95%", "chance", "loss", "95%", "baseline")
     rows = [
         ("masked tokens", result.mlm_accuracy, "", result.mlm_loss, f"{result.unigram_loss:.3f}"),
         (

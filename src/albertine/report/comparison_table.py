@@ -5,7 +5,6 @@ from rich.markup import escape
 from albertine import progress
 from albertine.report.comparison_page import score_table, setting_text
 from albertine.report.run_comparison import RunComparison
-from albertine.tasks.metrics.display import result_table
 
 
 def show_comparison(comparison: RunComparison, *, as_json: bool) -> None:
@@ -15,13 +14,13 @@ def show_comparison(comparison: RunComparison, *, as_json: bool) -> None:
         return
     console = progress.result_console()
     header, rows = score_table(comparison)
-    table = result_table(*header)
+    table = progress.result_table(*header)
     for row in rows:
         table.add_row(*map(escape, row))
     console.print(table)
     differing = comparison.differing_settings
     if differing:
-        table = result_table("setting", *map(escape, comparison.short_names))
+        table = progress.result_table("setting", *map(escape, comparison.short_names))
         for key, values in differing.items():
             table.add_row(key, *(escape(setting_text(value)) for value in values))
         console.print()

@@ -15,7 +15,6 @@ from albertine.report_card.display import (
     task_row,
     tasks_note,
 )
-from albertine.tasks.metrics.display import result_table
 
 
 def show_card(card: ReportCard, *, as_json: bool) -> None:
@@ -34,7 +33,7 @@ def show_card(card: ReportCard, *, as_json: bool) -> None:
 def _held_out_table(card: ReportCard) -> Table | None:
     if card.held_out is None:
         return None
-    table = result_table("held-out text", "score", "95%", "chance")
+    table = progress.result_table("held-out text", "score", "95%", "chance")
     for row in held_out_rows(card.held_out):
         table.add_row(*map(escape, row))
     return table
@@ -43,7 +42,7 @@ def _held_out_table(card: ReportCard) -> Table | None:
 def _pairs_table(card: ReportCard) -> Table | None:
     if card.blimp is None:
         return None
-    table = result_table("BLiMP", "accuracy, %", "95%", "chance", "pairs")
+    table = progress.result_table("BLiMP", "accuracy, %", "95%", "chance", "pairs")
     for accuracy in (card.blimp.overall, *card.blimp.phenomena):
         table.add_row(
             escape(phenomenon_title(accuracy.name)),
@@ -58,7 +57,7 @@ def _pairs_table(card: ReportCard) -> Table | None:
 def _task_table(card: ReportCard) -> Table | None:
     if not card.tasks:
         return None
-    table = result_table(*TASK_TITLES, left_aligned=TASK_TITLES[:2])
+    table = progress.result_table(*TASK_TITLES, left_aligned=TASK_TITLES[:2])
     for task in card.tasks:
         table.add_row(*task_row(task))
     return table

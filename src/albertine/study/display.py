@@ -16,7 +16,6 @@ from albertine.study.plan import DetectableDifference, StudyPlan
 from albertine.study.report import ClaimReport
 from albertine.study.summary import list_rows
 from albertine.study.verdicts import MIN_SEEDS_FOR_VERDICT
-from albertine.tasks.metrics.display import result_table
 
 
 def show_claims(out: Path, *, as_json: bool) -> None:
@@ -113,7 +112,7 @@ def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
     for report in reports:
         console.print(f"\n[bold]{escape(report.claim.claim)}[/bold]", highlight=False)
         columns = report.claim.columns
-        table = result_table(report.claim.name, *(find_measure(name).title for name in columns))
+        table = progress.result_table(report.claim.name, *(find_measure(name).title for name in columns))
         for arm in report.arms:
             table.add_row(escape(arm.name), *map(arm.cell, columns))
         console.print(table)

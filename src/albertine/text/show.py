@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 
 from rich.markup import escape
-from rich.table import Table
 
 from albertine import progress
 from albertine.errors import InputError
@@ -77,9 +76,7 @@ def show_tokenizer(
         return
     out = progress.result_console()
     if text is not None:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("token")
-        table.add_column("id", justify="right")
+        table = progress.result_table("token", "id")
         for token_id in ids:
             token = escape(vocabulary[token_id])
             is_unknown = token_id == tokenizer.special_ids.unk

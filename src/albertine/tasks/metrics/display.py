@@ -1,8 +1,6 @@
 """Metrics as text, and tables of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-
-from rich.table import Table
+from collections.abc import Iterable, Mapping
 
 from albertine.display import display_text
 from albertine.tasks.metrics.scores import LABEL_F1
@@ -84,22 +82,3 @@ def format_metric(name: str, value: float) -> str:
 
 def _is_threshold(name: str) -> bool:
     return name.endswith("_threshold") and not name.startswith(LABEL_F1)
-
-
-def result_table(*titles: str, left_aligned: Sequence[str] = ()) -> Table:
-    """Return an empty table of results.
-
-    Args:
-        titles: titles of the columns.
-        left_aligned: titles of the columns to align left; if empty, only the first column.
-    """
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in titles:
-        is_foldable = title in ("model", "run", "data", "paradigm", "metrics")  # on a narrow terminal
-        table.add_column(
-            title,
-            justify="left" if title in (left_aligned or titles[:1]) else "right",
-            no_wrap=not is_foldable,
-            overflow="fold",
-        )
-    return table
