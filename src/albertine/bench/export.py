@@ -25,6 +25,7 @@ from albertine.bench.settings import EXPORT_ROW_TOKENS, ExportBenchSettings
 from albertine.checksums import file_checksum
 from albertine.device import has_fast_bf16
 from albertine.engines.engine import Engine
+from albertine.engines.exported_engine import padded_inputs
 from albertine.engines.exported_folder import open_export
 from albertine.engines.libraries import check_libraries
 from albertine.engines.model_files import write_model
@@ -42,6 +43,7 @@ from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat, ExportPrecision
 from albertine.tasks.sequences import split_by_tokens
 
+_ONE_SENTENCE = [16]  # tokens
 _SENTENCES = 512
 _PADDED_BATCH = 32
 _CALIBRATION_STRIPS = 8
@@ -143,6 +145,31 @@ def _in_new_process(case: EngineCase, folder: Path, runs: int) -> EngineResult:
 
 
 def _measure(case: EngineCase, folder: Path, runs: int) -> EngineResult:
+    """Return what is measured of an engine in this process, which has not loaded it before."""
+    engine, loaded_bytes = _load(case, folder)
+    vocab_size = engine.model_settings.vocab_size
+    one_sentence = _random_strip(_ONE_SENTENCE, vocab_size)
+    full_rows = _random_strip([EXPORT_ROW_TOKENS] * 8, vocab_size)
+    sentences = _sentence_lengths()
+    strips = [_random_strip(lengths, vocab_size) for lengths in _groups(sentences, engine.micro_batch_tokens)]
+    padded = padded_sorted = None
+    if isinstance(engine, SingleGraphEngine):
+        padded = _padded_rate(engine, sentences, runs)
+        padded_sorted = _padded_rate(engine, sorted(sentences), runs)
+    return EngineResult(
+        name=case.name,
+        num_bytes=sum(file.stat().st_size for file in folder.iterdir() if file.name.startswith("model.")),
+        loaded_bytes=loaded_bytes,
+        sentence_ms=1000 * _median_seconds(lambda: engine.run(one_sentence), 10 * runs),
+        full_rows=len(full_rows.tokens) / _median_seconds(lambda: engine.run(full_rows), runs),
+        packed=sum(sentences) / _median_seconds(lambda: [engine.run(strip) for strip in strips], runs),
+        padded=padded,
+        padded_sorted=padded_sorted,
+    )
+
+
+def _load(case: EngineCase, folder: Path) -> tuple[Engine, int]:
+    """Return an engine, and the memory that it takes after one sentence."""
     # Import the library first, so that its memory does not count as the model's; torch is imported already.
     if case.engine != "torch":
         import_module({"onnx": "onnxruntime", "openvino": "openvino"}[case.engine])
@@ -151,30 +178,8 @@ def _measure(case: EngineCase, folder: Path, runs: int) -> EngineResult:
         engine: Engine = prepare_torch_engine(load_folder(folder), "cpu", case.precision)
     else:
         engine = open_export(folder, EngineOptions("cpu", case.precision))
-    vocab_size = engine.model_settings.vocab_size
-    one_sentence, full_rows = (
-        _random_strip([16], vocab_size),
-        _random_strip([EXPORT_ROW_TOKENS] * 8, vocab_size),
-    )
-    engine.run(one_sentence)
-    loaded = psutil.Process().memory_info().rss - before
-    sentences = _sentence_lengths()
-    strips = [_random_strip(lengths, vocab_size) for lengths in _groups(sentences, engine.micro_batch_tokens)]
-    padded = padded_sorted = None
-    if isinstance(engine, SingleGraphEngine):
-        padded = _padded_rate(engine, sentences, runs)
-        padded_sorted = _padded_rate(engine, sorted(sentences), runs)
-    sentence_seconds = _median_seconds(lambda: engine.run(one_sentence), 10 * runs)
-    return EngineResult(
-        case.name,
-        sum(file.stat().st_size for file in folder.iterdir() if file.name.startswith("model.")),
-        loaded,
-        1000 * sentence_seconds,
-        len(full_rows.tokens) / _median_seconds(lambda: engine.run(full_rows), runs),
-        sum(sentences) / _median_seconds(lambda: [engine.run(strip) for strip in strips], runs),
-        padded,
-        padded_sorted,
-    )
+    engine.run(_random_strip(_ONE_SENTENCE, engine.model_settings.vocab_size))
+    return engine, psutil.Process().memory_info().rss - before
 
 
 def _median_seconds(run: Callable[[], Any], runs: int) -> float:
@@ -189,11 +194,11 @@ def _median_seconds(run: Callable[[], Any], runs: int) -> float:
 
 def _padded_rate(engine: SingleGraphEngine, lengths: Sequence[int], runs: int) -> float:
     """Return the tokens per second, without padding, of padded batches."""
-    batches = []
-    for start in range(0, len(lengths), _PADDED_BATCH):
-        strip = _random_strip(lengths[start : start + _PADDED_BATCH], engine.model_settings.vocab_size)
-        names = ("input_ids", "attention_mask", "token_type_ids")
-        batches.append(dict(zip(names, (values.numpy() for values in strip.to_padded()), strict=True)))
+    vocab_size = engine.model_settings.vocab_size
+    batches = [
+        padded_inputs(_random_strip(lengths[start : start + _PADDED_BATCH], vocab_size))
+        for start in range(0, len(lengths), _PADDED_BATCH)
+    ]
     return sum(lengths) / _median_seconds(lambda: [engine.run_rows(batch) for batch in batches], runs)
 
 

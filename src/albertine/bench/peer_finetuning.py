@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from albertine.bench.peer_model import peer_options
-from albertine.bench.peer_pretraining import reset_environment
+from albertine.bench.peer_pretraining import reset_environment, weight_decay_groups
 from albertine.bench.settings import FinetuneBenchSettings
 from albertine.device import synchronized_time
 from albertine.finetune.finetuning import epoch_order
@@ -16,6 +16,7 @@ from albertine.finetune.prepare import FinetuneData
 from albertine.interop.tensor_names import checkpoint_family
 from albertine.model.heads import PredictionOutput
 from albertine.model.span_head import SpanOutput, SpanTargets
+from albertine.settings import HeadSettings
 from albertine.tasks.registry import create_task_type
 from albertine.tasks.sequences import EncodedExample, TaskSample, strip_from_samples
 from albertine.tasks.types.task_type import SampleScores
@@ -32,7 +33,6 @@ _MODEL_CLASSES = {
     "choice": "AutoModelForMultipleChoice",
 }
 
-
 _DROPOUT_KEYS = {"albert": "classifier_dropout_prob", "bert": "classifier_dropout"}
 
 
@@ -47,48 +47,15 @@ class PeerFinetuning:
         dtype: torch.dtype,
     ):
         reset_environment()
-        import transformers
-
-        # The peer's span head has no answerable output; the logits at [CLS] are the score of no answer.
         self.task_type = create_task_type(
             prepared.card, prepared.tokenizer, dropout=prepared.task_type.head_settings.dropout
         )
         self.task_type.fit_target_transform(prepared.train_samples, str(settings.data))
-        head = self.task_type.head_settings
         torch.manual_seed(settings.train.seed)
-        model_class: Any = getattr(transformers, _MODEL_CLASSES[head.kind])
-        is_labeled = head.kind in ("classify", "multi-label", "regress", "token")
-        labels: dict[str, Any] = {"num_labels": head.labels} if is_labeled else {}
-        if head.kind == "multi-label":
-            labels["problem_type"] = "multi_label_classification"
-        self.model = model_class.from_pretrained(
-            prepared.checkpoint,
-            attn_implementation="sdpa",
-            dtype=torch.float32,
-            **peer_options(prepared.checkpoint, prepared.model_settings),
-            hidden_dropout_prob=settings.dropout,
-            attention_probs_dropout_prob=settings.dropout,
-            **{_DROPOUT_KEYS[checkpoint_family(prepared.model_settings)]: head.dropout},
-            **labels,
-        ).to(device)
+        self.model = _load_model(prepared, self.task_type.head_settings, settings.dropout).to(device)
+        self._optimizer = _make_optimizer(self.model, settings)
         self._prepared, self._settings = prepared, settings
         self._device, self._dtype = device, dtype
-        decay = settings.train.weight_decay
-        parameters = list(self.model.parameters())
-        groups: list[dict[str, Any]] = [
-            {
-                "params": [parameter for parameter in parameters if parameter.dim() > 1],
-                "weight_decay": decay,
-            },
-            {
-                "params": [parameter for parameter in parameters if parameter.dim() == 1],
-                "weight_decay": 0.0,
-            },
-        ]
-        if settings.train.optimizer == "bert-adam":
-            self._optimizer = make_bert_adam(groups)
-        else:
-            self._optimizer = torch.optim.AdamW(groups, lr=0.0, fused=True)
 
     def train(self) -> float:
         """Take all training steps; return their seconds."""
@@ -178,6 +145,7 @@ class PeerFinetuning:
         is_token = strip.attention_mask.to(self._device)  # [batch, longest]
         match self.task_type.head_settings.kind:
             case "span":
+                # There is no answerable output; the logits at [CLS] are the score of no answer.
                 start, end = (
                     logits[is_token] for logits in (peer_output.start_logits, peer_output.end_logits)
                 )
@@ -187,6 +155,34 @@ class PeerFinetuning:
             case "regress":
                 return PredictionOutput(peer_output.logits.squeeze(1), None)
         return PredictionOutput(peer_output.logits, None)
+
+
+def _load_model(prepared: FinetuneData, head: HeadSettings, dropout: float) -> Any:
+    """Return a model of `transformers` with the checkpoint's encoder and a new head."""
+    import transformers
+
+    model_class: Any = getattr(transformers, _MODEL_CLASSES[head.kind])
+    is_labeled = head.kind in ("classify", "multi-label", "regress", "token")
+    labels: dict[str, Any] = {"num_labels": head.labels} if is_labeled else {}
+    if head.kind == "multi-label":
+        labels["problem_type"] = "multi_label_classification"
+    return model_class.from_pretrained(
+        prepared.checkpoint,
+        attn_implementation="sdpa",
+        dtype=torch.float32,
+        **peer_options(prepared.checkpoint, prepared.model_settings),
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        **{_DROPOUT_KEYS[checkpoint_family(prepared.model_settings)]: head.dropout},
+        **labels,
+    )
+
+
+def _make_optimizer(model: torch.nn.Module, settings: FinetuneBenchSettings) -> torch.optim.Optimizer:
+    groups = weight_decay_groups(model, settings.train.weight_decay)
+    if settings.train.optimizer == "bert-adam":
+        return make_bert_adam(groups)
+    return torch.optim.AdamW(groups, lr=0.0, fused=True)
 
 
 def _batches(samples: Sequence[TaskSample], seed: int, size: int, steps: int) -> Iterator[list[TaskSample]]:

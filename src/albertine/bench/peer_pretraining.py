@@ -41,20 +41,7 @@ class PeerPretraining:
         model_class: Any = transformers.AutoModelForPreTraining
         self.model = model_class.from_config(config, attn_implementation="sdpa").to(device)
         self._device, self._dtype = device, dtype
-        self._optimizer = torch.optim.AdamW(
-            [
-                {
-                    "params": [parameter for parameter in self.model.parameters() if parameter.dim() > 1],
-                    "weight_decay": 0.01,
-                },
-                {
-                    "params": [parameter for parameter in self.model.parameters() if parameter.dim() == 1],
-                    "weight_decay": 0.0,
-                },
-            ],
-            lr=0.0,
-            fused=True,
-        )
+        self._optimizer = torch.optim.AdamW(weight_decay_groups(self.model, 0.01), lr=0.0, fused=True)
 
     def train(
         self, dataset: PretrainDataset, batch_size: int, schedule: LearningRateSchedule
@@ -123,3 +110,15 @@ def reset_environment() -> None:
     """Restore the default sizes of oneDNN's primitive cache, and silence `transformers`."""
     restore_primitive_cache()
     os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+
+
+def weight_decay_groups(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return the parameter groups of an optimizer: matrices with weight decay, norms and biases without."""
+    parameters = list(model.parameters())
+    return [
+        {
+            "params": [parameter for parameter in parameters if parameter.dim() > 1],
+            "weight_decay": weight_decay,
+        },
+        {"params": [parameter for parameter in parameters if parameter.dim() == 1], "weight_decay": 0.0},
+    ]

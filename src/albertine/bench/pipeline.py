@@ -22,6 +22,7 @@ from albertine.bench.model import SST2_LENGTHS
 from albertine.bench.settings import PipelineBenchSettings
 from albertine.device import choose_device, synchronized_time
 from albertine.engines.engine import Engine
+from albertine.engines.exported_engine import padded_inputs
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.errors import InputError
 from albertine.inference.finetuned_model import load_finetuned
@@ -135,11 +136,10 @@ def _bare_engine(engine: Engine, sequences: Sequence[Sequence[int]]) -> Callable
     if not isinstance(engine, SingleGraphEngine):
         strips = _strips(sequences, engine.micro_batch_tokens)
         return lambda: [engine.run(strip) for strip in strips]
-    batches = []
-    for start in range(0, len(sequences), _PADDED_BATCH):
-        padded = Strip.from_sequences(sequences[start : start + _PADDED_BATCH]).to_padded()
-        names = ("input_ids", "attention_mask", "token_type_ids")
-        batches.append(dict(zip(names, (values.numpy() for values in padded), strict=True)))
+    batches = [
+        padded_inputs(Strip.from_sequences(sequences[start : start + _PADDED_BATCH]))
+        for start in range(0, len(sequences), _PADDED_BATCH)
+    ]
     return lambda: [engine.run_rows(batch) for batch in batches]
 
 

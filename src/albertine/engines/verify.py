@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from albertine.engines.encoder_engine import SENTENCE_EMBEDDING, ExportedEncoderEngine
-from albertine.engines.exported_engine import ExportedEngine
+from albertine.engines.exported_engine import ExportedEngine, padded_inputs
 from albertine.engines.packed_rows import NUM_TASK_SEGMENTS, token_types
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.stepped_engine import SteppedEngine
@@ -48,7 +48,8 @@ def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> fl
     """
     reads_parts = model.head_settings.co_matching
     types = token_types(strip, reads_parts=reads_parts)
-    ids, mask, segments = replace(strip, segments=types).to_padded()
+    with_types = replace(strip, segments=types)
+    ids, mask, segments = with_types.to_padded()
     if reads_parts:
         expected = {"logits": model(strip).logits.flatten()}
     else:
@@ -56,9 +57,7 @@ def largest_difference(model: Model, engine: ExportedEngine, strip: Strip) -> fl
     is_token = mask.bool()
     padded: Mapping[str, NDArray[np.float32]] = {}
     if isinstance(engine, SingleGraphEngine):
-        padded = engine.run_rows(
-            {"input_ids": ids.numpy(), "attention_mask": mask.numpy(), "token_type_ids": segments.numpy()}
-        )
+        padded = engine.run_rows(padded_inputs(with_types))
     packed = engine.logits(strip)
     differences = []
     for name, values in expected.items():
@@ -111,8 +110,7 @@ def verify_encoder(
         vectors = apply_layers(
             pool(hidden, strip, modules.poolings), modules.layers, normalize=modules.normalize
         )
-        ids, mask, segments = (values.numpy() for values in strip.to_padded())
-        outputs = engine.run_rows({"input_ids": ids, "attention_mask": mask, "token_type_ids": segments})
+        outputs = engine.run_rows(padded_inputs(strip))
         pairs = (
             (engine.hidden_states(strip), hidden),
             (torch.from_numpy(outputs[SENTENCE_EMBEDDING]), vectors),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from albertine.engines.encoder_engine import SENTENCE_EMBEDDING, ExportedEncoderEngine
+from albertine.engines.exported_engine import padded_inputs
 from albertine.errors import InputError
 from albertine.export.accuracy import (
     CALIBRATION_ROWS,
@@ -81,9 +82,8 @@ def _vectors_of_graph(exported: EmbeddingPipeline, texts: Sequence[str]) -> Vect
     samples = [example.samples[0] for example in exported.encode(texts)]
     vectors: list[Vectors | None] = [None] * len(samples)
     for indices in longest_first_groups(samples, engine.micro_batch_tokens):
-        ids, mask, segments = strip_from_samples([samples[index] for index in indices]).to_padded()
-        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
-        outputs = engine.run_rows({name: values.numpy() for name, values in inputs.items()})
+        strip = strip_from_samples([samples[index] for index in indices])
+        outputs = engine.run_rows(padded_inputs(strip))
         for index, vector in zip(indices, outputs[SENTENCE_EMBEDDING], strict=True):
             vectors[index] = vector
     return np.stack([vector for vector in vectors if vector is not None])
