@@ -54,41 +54,61 @@ def table_items(
     source: str, settings: CheckSettings, split: Literal["train", "dev"], language: str, errors: DataErrors
 ) -> Iterator[DataItem]:
     """Yield the rows of a table; rows of one text without a label are documents of sentences."""
-    text_columns = [settings.text]
-    options = {settings.text: "--text"}
-    if settings.text_pair:
-        text_columns.append(settings.text_pair)
-        options[settings.text_pair] = "--text-pair"
-    required = list(text_columns)
-    if settings.label:
-        required.append(settings.label)
-        options[settings.label] = "--label"
-    label = settings.label or _DEFAULT_LABEL  # a column of this name has the labels, if there is one
-    request = ColumnRequest(
-        required,
-        options,
-        [label],
-        joinable=[*text_columns, label],
-        label=label,
-        texts={options[column]: column for column in text_columns},
-        target=settings.label or (label if label not in text_columns else None),
-        header=settings.header,
-    )
-    for row in _until_damaged(read_rows(source, errors, request), source, errors):
+    rows = read_rows(source, errors, _column_request(settings))
+    for row in _until_damaged(rows, source, errors):
         try:
-            has_tags = isinstance(row.cells.get(label), list)
-            texts = tuple(_text(row, column, has_tags=has_tags) for column in text_columns)
-            labels = _labels(row, label, settings.label_separator, row.cells.get(settings.text))
+            yield _row_item(row, settings, split, language)
         except RowError as error:
             errors.handle(row.location, str(error))
-            continue
-        has_label = label in row.cells or label in row.joined
-        is_document = not has_label and len(texts) == 1 and settings.dev is None
-        sentences = tuple(split_sentences(texts[0], language)) if is_document else ()
-        has_separator = settings.label_separator is not None
-        is_multi_label = has_separator or label in row.joined or isinstance(row.cells.get(label), list)
-        commas = row.decimals is not None
-        yield DataItem(row.location, texts, labels, split, sentences, has_label, is_multi_label, commas)
+
+
+def _text_options(settings: CheckSettings) -> dict[str, str]:
+    """Return the columns of texts, each with its command-line option."""
+    pair = {settings.text_pair: "--text-pair"} if settings.text_pair else {}
+    return {settings.text: "--text"} | pair
+
+
+def _label_column(settings: CheckSettings) -> str:
+    """Return the column of labels; one of the usual name has them, if there is one."""
+    return settings.label or _DEFAULT_LABEL
+
+
+def _column_request(settings: CheckSettings) -> ColumnRequest:
+    """Return the columns of the texts, and that of the labels if it is named or has its usual name."""
+    text_options, label = _text_options(settings), _label_column(settings)
+    options = text_options | ({settings.label: "--label"} if settings.label else {})
+    return ColumnRequest(
+        required=[*text_options, *([settings.label] if settings.label else [])],
+        options=options,
+        optional=[label],
+        joinable=[*text_options, label],
+        label=label,
+        texts={options[column]: column for column in text_options},
+        target=label if settings.label or label not in text_options else None,
+        header=settings.header,
+    )
+
+
+def _row_item(
+    row: TableRow, settings: CheckSettings, split: Literal["train", "dev"], language: str
+) -> DataItem:
+    """Return the item of a row; raise `RowError` if it cannot be read."""
+    label, separator = _label_column(settings), settings.label_separator
+    has_list = isinstance(row.cells.get(label), list)
+    texts = tuple(_text(row, column, has_tags=has_list) for column in _text_options(settings))
+    labels = _labels(row, label, separator, row.cells.get(settings.text))
+    has_label = label in row.cells or label in row.joined
+    is_document = not has_label and len(texts) == 1 and settings.dev is None
+    return DataItem(
+        row.location,
+        texts,
+        labels,
+        split,
+        sentences=tuple(split_sentences(texts[0], language)) if is_document else (),
+        has_label=has_label,
+        is_multi_label=separator is not None or label in row.joined or has_list,
+        has_decimal_commas=row.decimals is not None,
+    )
 
 
 def _until_damaged(rows: Iterable[TableRow], source: str, errors: DataErrors) -> Iterator[TableRow]:

@@ -32,13 +32,10 @@ def write_sentence_modules(folder: Path, modules: SentenceModules, model: ModelS
     }
     _write_module(folder, "1_Pooling", pooling)
     names = ["Transformer", "Pooling"]
-    for layer in (*modules.layers, *([None] if modules.normalize else [])):
-        names.append("Normalize" if layer is None else "Dense")
-        name = f"{len(names) - 1}_{names[-1]}"
-        if layer is None:
-            _write_module(folder, name, {})
-        else:
-            _write_dense(folder, name, layer)
+    for layer in modules.layers:
+        names.append(_write_layer(folder, len(names), layer))
+    if modules.normalize:
+        names.append(_write_layer(folder, len(names), None))
     entries = [
         {
             "idx": number,
@@ -57,6 +54,15 @@ def write_sentence_modules(folder: Path, modules: SentenceModules, model: ModelS
         _write_json(folder / OPTIONS_FILE, modules.options)
     new = sorted(set(folder.rglob("*")) - before)
     return [file.relative_to(folder).as_posix() for file in new if file.is_file()]
+
+
+def _write_layer(folder: Path, number: int, layer: DenseLayer | None) -> str:
+    """Write a dense layer, or for None the division of vectors by their length; return the module's kind."""
+    if layer is None:
+        _write_module(folder, f"{number}_Normalize", {})
+        return "Normalize"
+    _write_dense(folder, f"{number}_Dense", layer)
+    return "Dense"
 
 
 def _write_dense(folder: Path, name: str, layer: DenseLayer) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from albertine.world.tasks.race import RaceArticle
 from albertine.world.tasks.squad import SquadParagraph, SquadQuestion
 
 _MAX_NEGATIVES = 8  # wrong candidates per training question
+_MAX_ANSWER_WORDS = 5
+_NUM_OPTIONS = 4  # of a question of RACE
 _PENALTY = 1.0
 
 
@@ -65,8 +67,8 @@ def race_baseline(train: Sequence[RaceArticle], dev: Sequence[RaceArticle]) -> f
     scores = bag_of_words.sparse_rows([features for features, _ in dev_options], index).dot(
         weights[1] - weights[0]
     )
-    predictions = scores.reshape(-1, 4).argmax(axis=1)
-    targets = np.array([is_answer for _, is_answer in dev_options]).reshape(-1, 4).argmax(axis=1)
+    predictions = scores.reshape(-1, _NUM_OPTIONS).argmax(axis=1)
+    targets = np.array([is_answer for _, is_answer in dev_options]).reshape(-1, _NUM_OPTIONS).argmax(axis=1)
     return float((predictions == targets).mean())
 
 
@@ -90,63 +92,82 @@ def _option_features(articles: Sequence[RaceArticle]) -> Iterator[tuple[list[str
 
 def squad_baseline(train: Sequence[SquadParagraph], dev: Sequence[SquadParagraph]) -> float:
     """Return the dev exact match on SQuAD; the candidates are the phrases that are an answer in train."""
-    answers = {
+    known_answers = {
         span.text for paragraph in train for question in paragraph.answerable for span in question.answers
     }
-    rows, targets = [], []
+    rows, is_answer = [], []
     for paragraph in train:
+        candidates = _candidates(paragraph, known_answers)
         for question in paragraph.answerable:
-            gold = {span.text for span in question.answers}
-            candidates = _candidates(paragraph, answers)
-            negatives = [candidate for candidate in candidates if candidate[0] not in gold]
-            positive = [candidate for candidate in candidates if candidate[0] == question.answers[0].text][:1]
-            for candidate in (
-                positive + negatives[:: max(1, len(negatives) // _MAX_NEGATIVES)][:_MAX_NEGATIVES]
-            ):
-                rows.append(_span_features(question, *candidate))
-                targets.append(candidate[0] in gold)
+            for candidate in _training_candidates(question, candidates):
+                rows.append(_span_features(question, candidate))
+                is_answer.append(candidate.text in _answer_texts(question))
     if not rows:  # no answer of the training part occurs as a phrase
         return 0.0
     index = bag_of_words.feature_index(rows)
-    weights = _fit_labels(bag_of_words.sparse_rows(rows, index), np.array(targets, np.int64), 2)
-    hits = []
+    weights = _fit_labels(bag_of_words.sparse_rows(rows, index), np.array(is_answer, np.int64), 2)
+    is_right = []
     for paragraph in dev:
-        candidates = _candidates(paragraph, answers)
+        candidates = _candidates(paragraph, known_answers)
         for question in paragraph.answerable:
-            if not candidates:
-                hits.append(False)
-                continue
-            bags = bag_of_words.sparse_rows(
-                [_span_features(question, *candidate) for candidate in candidates], index
-            )
-            best = int(bags.dot(weights[1] - weights[0]).argmax())
-            hits.append(candidates[best][0] in {span.text for span in question.answers})
-    return float(np.mean(hits))
+            best = _best_candidate(question, candidates, index, weights[1] - weights[0])
+            is_right.append(best is not None and best.text in _answer_texts(question))
+    return float(np.mean(is_right))
 
 
-def _candidates(paragraph: SquadParagraph, known_answers: set[str]) -> list[tuple[str, str]]:
-    """Return the known answers that occur in a text, each with its sentence."""
+class _Candidate(NamedTuple):
+    """A phrase that may be an answer, and its sentence."""
+
+    text: str
+    sentence: str
+
+
+def _answer_texts(question: SquadQuestion) -> set[str]:
+    return {span.text for span in question.answers}
+
+
+def _training_candidates(question: SquadQuestion, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    """Return the first right candidate, if there is one, and at most `_MAX_NEGATIVES` wrong ones."""
+    right = [candidate for candidate in candidates if candidate.text == question.answers[0].text][:1]
+    wrong = [candidate for candidate in candidates if candidate.text not in _answer_texts(question)]
+    return right + wrong[:: max(1, len(wrong) // _MAX_NEGATIVES)][:_MAX_NEGATIVES]
+
+
+def _best_candidate(
+    question: SquadQuestion, candidates: Sequence[_Candidate], index: dict[str, int], weights: Floats
+) -> _Candidate | None:
+    """Return the candidate with the highest score; None if there are no candidates."""
+    if not candidates:
+        return None
+    rows = bag_of_words.sparse_rows([_span_features(question, candidate) for candidate in candidates], index)
+    return candidates[int(rows.dot(weights).argmax())]
+
+
+def _candidates(paragraph: SquadParagraph, known_answers: set[str]) -> list[_Candidate]:
+    """Return the known answers that occur in a text."""
     candidates = []
     for sentence in paragraph.story.sentences:
         words = re.findall(r"[\w'-]+", sentence)
-        for length in range(1, 6):
+        for length in range(1, _MAX_ANSWER_WORDS + 1):
             for start in range(len(words) - length + 1):
                 candidate = " ".join(words[start : start + length])
                 if candidate in known_answers:
-                    candidates.append((candidate, sentence))
+                    candidates.append(_Candidate(candidate, sentence))
     return candidates
 
 
-def _span_features(question: SquadQuestion, candidate: str, sentence: str) -> list[str]:
+def _span_features(question: SquadQuestion, candidate: _Candidate) -> list[str]:
     """Return the n-grams that question and sentence share, and the words of the candidate.
 
     Each word occurs alone and together with the first two words of the question.
     """
     question_start = " ".join(question.question.split()[:2]).lower()
     shared = [
-        name for name in bag_of_words.features((question.question, sentence)) if name.startswith("both:")
+        name
+        for name in bag_of_words.features((question.question, candidate.sentence))
+        if name.startswith("both:")
     ]
-    words = candidate.lower().split()
+    words = candidate.text.lower().split()
     return sorted(
         {*shared, *(f"{question_start}|{word}" for word in words), *(f"answer:{word}" for word in words)}
     )
