@@ -20,7 +20,8 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,21 +135,29 @@ class CheckpointStore:
         self._idle.wait()
 
     def _write_or_record_error(self, contents: CheckpointContents) -> None:
+        step, self._last_error = int(contents.state["step"]), None
         try:
-            self._write(contents)
-            self._last_error = None
-        except Exception as error:  # `wait_or_raise` raises it if no later checkpoint succeeds
-            self._last_error = error
-            step = contents.state["step"]
-            reason = getattr(error, "strerror", None) or error
-            progress.print_message(
-                f"{self.folder}: the checkpoint of step {step:,} failed: {reason}; training continues"
-            )
+            with self._recording_error(f"the checkpoint of step {step:,} failed"):
+                folder = self._write(contents, step)
+                with self._recording_error(f"copying the model of step {step:,} into the run failed"):
+                    if self._on_written:
+                        self._on_written(folder, step == contents.best_step)
+                self._remove_old(contents)
         finally:
             self._idle.set()
 
-    def _write(self, contents: CheckpointContents) -> None:
-        step = int(contents.state["step"])
+    @contextmanager
+    def _recording_error(self, problem: str) -> Iterator[None]:
+        """Print and keep an error of the block; `wait_or_raise` raises it if no later checkpoint succeeds."""
+        try:
+            yield
+        except Exception as error:
+            self._last_error = error
+            reason = getattr(error, "strerror", None) or error
+            progress.print_message(f"{self.folder}: {problem}: {reason}; training continues")
+
+    def _write(self, contents: CheckpointContents, step: int) -> Path:
+        """Write a checkpoint in place of earlier ones of its step, and return its folder."""
         existing = [folder for other_step, folder in self._folders_by_step() if other_step == step]
         folder = self.folder / _new_folder_name(step, existing)
         with atomic_folder(folder) as partial:
@@ -160,9 +169,7 @@ class CheckpointStore:
             (partial / STATE_FILE).write_text(text, encoding="utf-8")
         for replaced in existing:
             shutil.rmtree(replaced)
-        if self._on_written:
-            self._on_written(folder, step == contents.best_step)
-        self._remove_old(contents)
+        return folder
 
     def _remove_old(self, contents: CheckpointContents) -> None:
         """Remove all checkpoints but the newest few, the newest healthy one and the best."""

@@ -8,6 +8,7 @@
 One process at a time uses it, always with the same settings.
 """
 
+import filecmp
 import os
 import shutil
 from collections.abc import Iterator
@@ -200,18 +201,30 @@ def _check_run_format(run: Path) -> None:
 def publish_model(run: Path, source: Path) -> None:
     """Copy the model of a checkpoint, or of another run, into the folder of a run.
 
-    Each file is replaced atomically, the weights last.
+    Each file that differs is replaced atomically, the weights last.
     """
     files = sorted(source.iterdir(), key=lambda file: file.name == MODEL_FILE)
     for file in files:
         if not file.is_file() or file.name in _FILES_OF_RUNS:
+            continue
+        if _is_same_file(file, run / file.name):
             continue
         with atomic_file(run / file.name) as partial:
             if file.name == MODEL_FILE:
                 with suppress(OSError):  # some file systems have no hard links
                     os.link(file, partial)
             if not partial.exists():  # small files are copied, because users may edit them
-                shutil.copyfile(file, partial)
+                _copy_file(file, partial)
+
+
+def _is_same_file(file: Path, other: Path) -> bool:
+    return other.is_file() and (file.samefile(other) or filecmp.cmp(file, other, shallow=False))
+
+
+def _copy_file(source: Path, destination: Path) -> None:
+    """Copy a file. Unlike those of `shutil.copyfile`, an error of a full disk does not name the source."""
+    with source.open("rb") as reader, destination.open("wb") as writer:
+        shutil.copyfileobj(reader, writer)
 
 
 def _remove_partial_files(run: Path) -> None:
