@@ -1,6 +1,7 @@
 """The recurrence exponent: known ones are found, SciPy finds the same, and the page shows what came out."""
 
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from albertine.study.report import ClaimReport, make_report
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
 
+PUBLISHED = Path(__file__).parents[2] / "docs" / "studies" / "claims" / "recurrence.minutes.json"
 _SHAPES = [(blocks, times) for blocks in (1, 2, 3) for times in (1, 2, 3, 4, 6, 12) if blocks * times <= 12]
 
 
@@ -76,21 +78,73 @@ def test_width_and_depth_of_different_worth_need_the_separate_form() -> None:
     assert (separate.alpha, separate.gamma) == pytest.approx((0.25, 0.1), abs=0.03)
 
 
-def test_scipy_finds_the_same_fit() -> None:
-    observations = _observations(0.4, noise=0.02)
+def _published() -> tuple[list[Observation], dict[Form, RecurrenceFit]]:
+    """Return the runs of the published page, and its fits, whose phi is at a bound of the search."""
+    content = json.loads(PUBLISHED.read_text(encoding="utf-8"))["recurrence"]
+    fits = {form: RecurrenceFit(**content["fits"][form]) for form in FORMS}
+    return [Observation(**one) for one in content["observations"]], fits
+
+
+def _scipy_fit(observations: Sequence[Observation], form: Form) -> tuple[float, float]:
+    """Return phi and the squared error of the best fit that SciPy finds."""
+    has_gamma = form == "separate"
 
     def errors(values: Sequence[float]) -> list[float]:
-        phi, alpha, beta, irreducible, size_term, data_term = values
-        fit = RecurrenceFit(phi, alpha, alpha, beta, irreducible, size_term, data_term, error=0.0)
+        phi, alpha, beta, irreducible, size_term, data_term = values[:6]
+        gamma = values[6] if has_gamma else alpha
+        fit = RecurrenceFit(phi, alpha, gamma, beta, irreducible, size_term, data_term, error=0.0)
         return [fit.predict(one) - one.loss for one in observations]
 
-    bounds = ([-0.5, 0.02, 0.02, 0, 0, 0], [2, 2, 2, 9, 9, 9])
-    starts = itertools.product((0.1, 0.8), (0.1, 0.5), (0.1, 0.5))
-    fits = [least_squares(errors, [*start, 1, 1, 1], bounds=bounds) for start in starts]
+    low, high = [-0.5, 0.02, 0.02, 0, 0, 0], [2, 3, 3, 99, 99, 99]
+    bounds = ([*low, 0.02], [*high, 3]) if has_gamma else (low, high)
+    starts = itertools.product((-0.3, 0.8), (0.1, 0.9), (0.1, 0.5))
+    fits = [
+        least_squares(errors, [*start, 1, 1, 1, *([start[1]] * has_gamma)], bounds=bounds) for start in starts
+    ]
     best = min(fits, key=lambda one: one.cost)
-    fit = fit_recurrence(observations)
-    assert fit.phi == pytest.approx(best.x[0], abs=2e-3)
-    assert fit.error <= 1.0001 * np.sqrt(2 * best.cost / len(observations))
+    return best.x[0], 2 * best.cost
+
+
+@pytest.mark.parametrize("form", ["sum", "separate"])
+@pytest.mark.parametrize("phi", [0.4, -1.0, 3.0])
+def test_scipy_finds_the_same_fit(phi: float, form: Form) -> None:
+    observations = _observations(phi, noise=0.02)
+    expected, squared_error = _scipy_fit(observations, form)
+    fit = fit_recurrence(observations, form)
+    assert fit.phi == pytest.approx(expected, abs=2e-3)
+    assert fit.error <= 1.0001 * np.sqrt(squared_error / len(observations))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["sum", "separate"])
+def test_scipy_finds_the_same_fit_to_the_published_runs(form: Form) -> None:
+    observations, _ = _published()
+    expected, squared_error = _scipy_fit(observations, form)
+    fit = fit_recurrence(observations, form)
+    assert fit.phi == pytest.approx(expected, abs=2e-3)
+    assert fit.error <= 1.0001 * np.sqrt(squared_error / len(observations))
+
+
+def test_a_fit_near_another_is_as_good_as_one_from_all_starts() -> None:
+    observations, _ = _published()
+    by_arm: dict[str, list[Observation]] = {}
+    for one in observations:
+        by_arm.setdefault(one.arm, []).append(one)
+    arms, rng = list(by_arm.values()), np.random.default_rng(0)
+    whole = fit_recurrence(observations, "separate")
+    for _ in range(5):
+        drawn = [one for index in rng.integers(len(arms), size=len(arms)) for one in arms[index]]
+        near, best = (fit_recurrence(drawn, "separate", near=start) for start in (whole, None))
+        assert near.error == pytest.approx(best.error, rel=1e-5)
+
+
+def test_published_fits_are_those_of_the_published_runs() -> None:
+    observations, fits = _published()
+    for form in ("sum", "separate", "relative", "no_irreducible_loss"):
+        fit = fit_recurrence(observations, form)
+        assert (fit.phi, fit.alpha, fit.gamma, fit.beta, fit.error) == pytest.approx(
+            (fits[form].phi, fits[form].alpha, fits[form].gamma, fits[form].beta, fits[form].error), abs=1e-3
+        )
 
 
 @pytest.mark.slow
