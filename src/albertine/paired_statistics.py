@@ -8,9 +8,7 @@ from functools import cache
 from statistics import fmean, stdev
 
 _QUANTILE = 0.975  # of a two-sided interval of 95%
-POWER = 0.8  # share of studies that find a detectable difference
-# Share of studies in which one end of an interval is within the margin; both are in at least 80%.
-POWER_OF_ONE_END = 0.9
+_POWER = 0.8  # share of studies that find a detectable difference
 MAX_SEEDS = 1000  # of an estimate of the seeds that are needed
 
 
@@ -53,30 +51,72 @@ def half_width(deviation: float, seeds: int) -> float:
     return student_quantile(_QUANTILE, seeds - 1) * deviation / math.sqrt(seeds) if seeds > 1 else math.inf
 
 
-def detectable_difference(deviation: float, seeds: int, margin: float = 0.0, power: float = POWER) -> float:
-    """Return the true difference that is found in four of five studies, or more; infinity for one seed.
+def detectable_difference(deviation: float, seeds: int, margin: float = 0.0) -> float:
+    """Return the true difference that is found in four of five studies; infinity for one seed.
 
     Found means that the interval excludes 0 and the mean reaches the margin. Approximate: the quantiles are
     added, as if the estimated deviation were exact. From five seeds on, the power is within 2% of 80%.
     """
     if seeds < 2:
         return math.inf
-    spread = student_quantile(power, seeds - 1) * deviation / math.sqrt(seeds)
+    spread = student_quantile(_POWER, seeds - 1) * deviation / math.sqrt(seeds)
     return max(half_width(deviation, seeds), margin) + spread
 
 
-def seeds_to_detect(
-    deviation: float, difference: float, at_least: int, margin: float = 0.0, power: float = POWER
-) -> int:
+def seeds_to_detect(deviation: float, difference: float, at_least: int, margin: float = 0.0) -> int:
     """Return the smallest number of seeds that finds a true difference; see `detectable_difference`.
 
     It is `MAX_SEEDS + 1` if more are needed.
     """
 
     def is_enough(seeds: int) -> bool:
-        return detectable_difference(deviation, seeds, margin, power) < difference
+        return detectable_difference(deviation, seeds, margin) < difference
 
     return at_least + bisect_left(range(at_least, MAX_SEEDS + 1), True, key=is_enough)
+
+
+def detectable_distance(deviation: float, seeds: int, margin: float) -> float:
+    """Return how far within the margin a true difference must be, so that four of five studies find it there.
+
+    Found means that the whole interval is within the margin, on both sides. A distance above the margin says
+    that no difference, not even 0, is found so often.
+    """
+    if seeds < 2 or not deviation:
+        return math.inf if seeds < 2 else 0.0
+    # A difference at one end of the margin is rarely beyond the other end, and one of 0 is beyond both alike.
+    error, half = deviation / math.sqrt(seeds), half_width(deviation, seeds)
+    low, high = (half + student_quantile(power, seeds - 1) * error for power in (_POWER, (1 + _POWER) / 2))
+    if high >= margin:
+        return high
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _share_within(deviation, seeds, margin - middle, margin) < _POWER:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def seeds_to_confirm_equality(deviation: float, difference: float, at_least: int, margin: float) -> int:
+    """Return the smallest number of seeds that finds a true difference within the margin.
+
+    It is `MAX_SEEDS + 1` if more are needed; see `detectable_distance`.
+    """
+
+    def is_enough(seeds: int) -> bool:
+        return _share_within(deviation, seeds, difference, margin) >= _POWER
+
+    return at_least + bisect_left(range(at_least, MAX_SEEDS + 1), True, key=is_enough)
+
+
+def _share_within(deviation: float, seeds: int, difference: float, margin: float) -> float:
+    """Return the share of studies whose whole interval is within the margin on both sides.
+
+    Approximate, as `detectable_difference`: as if the estimated deviation were exact.
+    """
+    error, half = deviation / math.sqrt(seeds), half_width(deviation, seeds)
+    ends = (margin - difference - half, margin + difference - half)
+    return sum(_probability_within(end / error, seeds - 1) for end in ends) / 2
 
 
 @cache

@@ -9,8 +9,10 @@ import scipy.stats
 from albertine.paired_statistics import (
     MAX_SEEDS,
     detectable_difference,
+    detectable_distance,
     half_width,
     paired_difference,
+    seeds_to_confirm_equality,
     seeds_to_detect,
     student_quantile,
 )
@@ -60,6 +62,25 @@ def test_detectable_differences_are_found_in_four_of_five_studies(seeds: int) ->
     critical = scipy.stats.t.ppf(0.975, seeds - 1)
     power = scipy.stats.nct.sf(critical, seeds - 1, difference * math.sqrt(seeds))
     assert power == pytest.approx(0.8, abs=0.02)
+
+
+@pytest.mark.parametrize("margin", [1.05, 1.2, 5.0])
+def test_distances_from_the_margin_are_found_in_four_of_five_studies(margin: float) -> None:
+    seeds = 12
+    distance = detectable_distance(1.0, seeds, margin)
+    assert distance <= margin
+    samples = np.random.default_rng(0).normal(margin - distance, 1.0, size=(5_000, seeds))
+    halves = np.array([half_width(one, seeds) for one in samples.std(1, ddof=1)])
+    assert np.mean(abs(samples.mean(1)) + halves <= margin) == pytest.approx(0.8, abs=0.03)
+
+
+def test_a_margin_that_is_too_narrow_for_the_seeds() -> None:
+    assert detectable_distance(1.0, 12, 0.5) > 0.5
+    assert detectable_distance(1.0, 1, 0.5) == math.inf
+    assert detectable_distance(0.0, 12, 0.5) == 0.0
+    seeds = seeds_to_confirm_equality(1.0, 0.3, 5, 0.5)
+    assert detectable_distance(1.0, seeds, 0.5) <= 0.2 < detectable_distance(1.0, seeds - 1, 0.5)
+    assert seeds_to_confirm_equality(1.0, 0.4999, 5, 0.5) == MAX_SEEDS + 1
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from albertine.paired_statistics import PairedDifference
+from albertine.paired_statistics import PairedDifference, half_width
 from albertine.study import verdicts
 from albertine.study.catalog import find_claim
 from albertine.study.claim import Expectation, Relation
@@ -108,6 +108,28 @@ def test_the_named_number_of_seeds_decides_in_four_of_five_studies(
     rng = np.random.default_rng(0)
     studies = [judge(expectation, rng.normal(mean, 1.0, seeds).tolist(), [0.0] * seeds) for _ in range(1_500)]
     assert sum(study.outcome != "undecided" for study in studies) / len(studies) > 0.77
+
+
+def test_equality_needs_no_more_seeds_than_decide_in_four_of_five_studies() -> None:
+    expectation = Expectation("sop_accuracy", "a", "b", 5.0, "equal")
+    seeds = verdicts._seeds_needed(expectation, PairedDifference(4.01, -math.inf, math.inf, 1.65, 2))
+    assert seeds == 24
+    samples = np.random.default_rng(0).normal(4.01, 1.65, size=(5_000, seeds))
+    halves = np.array([half_width(one, seeds) for one in samples.std(1, ddof=1)])
+    assert np.mean(abs(samples.mean(1)) + halves <= 5.0) == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("relation", "mean", "needed"),
+    [("better", 2.0, 5), ("better", -2.0, 5), ("equal", 0.0, 5), ("not worse", -3.0, 5), ("better", 0.0, 5)],
+)
+def test_seeds_that_do_not_vary_decide_once_there_are_five(
+    relation: Relation, mean: float, needed: int
+) -> None:
+    verdict = judge(Expectation("sop_accuracy", "a", "b", 1.0, relation), [mean] * 3, [0.0] * 3)
+    assert (verdict.outcome, verdict.seeds_needed) == ("undecided", needed)
+    without_margin = Expectation("sop_accuracy", "a", "b", 0.0)
+    assert judge(without_margin, [0.0] * 3, [0.0] * 3).seeds_needed is None  # more would be equal, too
 
 
 def test_a_mean_at_the_margin_is_never_decided() -> None:

@@ -8,7 +8,7 @@ from statistics import median
 import torch
 
 from albertine.device import choose_device, choose_precision, peak_flops
-from albertine.paired_statistics import POWER, POWER_OF_ONE_END, detectable_difference
+from albertine.paired_statistics import detectable_difference, detectable_distance
 from albertine.study.claim import Claim, Expectation
 from albertine.study.execution import are_parallel
 from albertine.study.protocol import Protocol
@@ -116,9 +116,11 @@ def _detectable(verdict: Verdict, protocol: Protocol) -> DetectableDifference:
     )
     if deviation is None or protocol.seeds < MIN_SEEDS_FOR_VERDICT:
         return DetectableDifference(expectation, None, is_measured)
-    margin = expectation.margin if expectation.relation == "better" else 0.0
-    power = POWER_OF_ONE_END if expectation.relation == "equal" else POWER
-    difference = detectable_difference(deviation, protocol.seeds, margin, power)
+    if expectation.relation == "equal":
+        difference = detectable_distance(deviation, protocol.seeds, expectation.margin)
+    else:
+        margin = expectation.margin if expectation.relation == "better" else 0.0
+        difference = detectable_difference(deviation, protocol.seeds, margin)
     return DetectableDifference(expectation, difference, is_measured)
 
 

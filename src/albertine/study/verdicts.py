@@ -8,10 +8,9 @@ from typing import Literal
 
 from albertine.paired_statistics import (
     MAX_SEEDS,
-    POWER,
-    POWER_OF_ONE_END,
     PairedDifference,
     paired_difference,
+    seeds_to_confirm_equality,
     seeds_to_detect,
 )
 from albertine.study.claim import Expectation
@@ -95,13 +94,16 @@ def _seeds_needed(expectation: Expectation, difference: PairedDifference) -> int
 
     The mean and the deviation so far are taken for the true ones.
     """
-    if math.isnan(difference.deviation) or difference.low == difference.high:
+    if math.isnan(difference.deviation):
         return None
+    if difference.deviation == 0:  # further seeds are expected to give the same
+        return MIN_SEEDS_FOR_VERDICT if _decide(expectation, difference)[0] != "undecided" else None
     mean, margin, deviation = difference.mean, expectation.margin, difference.deviation
     at_least = max(MIN_SEEDS_FOR_VERDICT, difference.seeds + 1)
     if expectation.relation == "equal":
-        power = POWER_OF_ONE_END if abs(mean) < margin else POWER
-        return seeds_to_detect(deviation, abs(margin - abs(mean)), at_least, power=power)
+        if abs(mean) < margin:
+            return seeds_to_confirm_equality(deviation, mean, at_least, margin)
+        return seeds_to_detect(deviation, abs(mean) - margin, at_least)
     if expectation.relation == "not worse":
         return seeds_to_detect(deviation, abs(mean + margin), at_least)
     if mean >= margin:  # the mean of another study must reach the margin, too
