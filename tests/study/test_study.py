@@ -23,13 +23,17 @@ from albertine.study import study as studies
 from albertine.study import study_run
 from albertine.study import tasks as study_tasks
 from albertine.study.catalog import claims_for, find_claim
+from albertine.study.claim import claim_version
 from albertine.study.equal_time import StepTiming
+from albertine.study.page import claim_page
+from albertine.study.protocol import find_protocol, protocol_version
 from albertine.study.report import claim_measures
 from albertine.study.run_progress import planned_steps, steps_done
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
 from albertine.study.task_examples import WorldExamples
 from albertine.study.tasks import FinetuningPlan, PlanRunner
+from albertine.text.tokenizer import load_tokenizer
 from albertine.train.metrics_log import METRICS_FILE
 from albertine.train.parallel_runs import last_step
 
@@ -193,6 +197,12 @@ def test_arms_train_for_the_same_time(
         "SOP": 10,
     }
     assert plan.runs == 4
+    report = planned.report(planned.by_arm())
+    assert [arm["steps"] for arm in report.to_json()["arms"]] == [30, 10]
+    page = claim_page(report, "stories", "albertine study order.toml").html()
+    for settings in ('"none", train.steps = 30', '"sop", model.layers = 6, train.steps = 10'):
+        assert settings.replace('"', "&quot;") in page
+    assert "All arms train for the time of none" in page
     (tmp_path / "order.toml").write_text(
         'equal_time = "none"\n'
         + claim.replace("steps = 30", 'steps = 30\npretrain.curriculum.depth = "grow"')
@@ -297,6 +307,9 @@ def test_reports_of_other_texts_and_of_other_versions(
     (tmp_path / "order.toml").write_text(untasked)
     assert run_command(app, _words(tmp_path, "--quiet")) == 0
     assert run_command(app, _words(tmp_path, "--quiet", "--text", str(tmp_path / "text"))) == 0
+    (page,) = (tmp_path / "studies" / "claims").glob("order.smoke.??????.html")
+    (tokenizer,) = (tmp_path / "studies" / "data").glob(f"{page.name.split('.')[2]}*/tokenizer")
+    assert f"with a vocabulary of {len(load_tokenizer(tokenizer))} tokens" in page.read_text()
     one_document = str(tmp_path / "text" / "0.txt")
     assert run_command(app, _words(tmp_path, "--text", one_document)) == 2
     assert f"--text {one_document}: too few documents to hold some out" in capsys.readouterr().err
@@ -310,6 +323,39 @@ def test_reports_of_other_texts_and_of_other_versions(
     assert run_command(app, ["study", "--out", str(tmp_path / "studies"), "--json"]) == 0
     rows = {row["claim"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}
     assert rows["table-5"] == "undecided (smoke, 2 seeds, of another version of the claim)"
+    claim = find_claim("table-5")
+    report["version"] = claim_version(claim, "smoke")
+    for protocol, note in (
+        (protocol_version(find_protocol(claim, "smoke")), ""),
+        ("0123456789abcdef", ", of another version of the protocol"),
+    ):
+        file.with_name("table-5.smoke.json").write_text(json.dumps(report | {"protocol": protocol}))
+        assert run_command(app, ["study", "--out", str(tmp_path / "studies"), "--json"]) == 0
+        rows = {row["claim"]: row["verdict"] for row in json.loads(capsys.readouterr().out)}
+        assert rows["table-5"] == f"undecided (smoke, 2 seeds{note})"
+
+
+@pytest.mark.slow
+def test_a_report_with_more_seeds_stays_unless_its_runs_are_other_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study_run, "pretrain", _diverge)
+    monkeypatch.setattr("albertine.study.execution.run_in_parallel", _run_here)
+    (tmp_path / "order.toml").write_text(CLAIM.replace('tasks = ["sst-2"]', "tasks = []"))
+
+    def seeds_after(*options: str) -> int:
+        assert run_command(app, _words(tmp_path, *options)) == 0
+        return int(_report(tmp_path)["seeds"])
+
+    assert seeds_after("--seeds", "3") == 3
+    assert seeds_after("--seeds", "2") == 3
+    assert "order.smoke.html: stays, with its 3 seeds" in capsys.readouterr().err
+    monkeypatch.setattr("albertine.study.run_identity.RESULTS_VERSION", 1_000)
+    assert seeds_after("--seeds", "2") == 2
+    assert "replaced, because its 3 seeds are other runs" in capsys.readouterr().err
+    assert seeds_after("--seeds", "3") == 3
+    monkeypatch.setattr("albertine.study.protocol.RESULTS_VERSION", 1_000)  # the runs are the same
+    assert seeds_after("--seeds", "2") == 2
 
 
 def test_a_plan_needs_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,11 @@ class ArmReport:
     values: Mapping[str, Sequence[float | None]]
     failures: Mapping[int, str]
 
+    @property
+    def steps(self) -> int | None:
+        """Steps of the pre-training of each run; with equal time, those that fit into it."""
+        return self.runs[0].settings.train.steps if self.runs else None
+
     def cell(self, measure: str) -> str:
         """Return mean and half the 95% interval of a measure, as text."""
         values = [value for value in self.values[measure] if value is not None]

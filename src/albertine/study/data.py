@@ -13,6 +13,7 @@ from pathlib import Path
 
 from albertine.checksums import json_checksum
 from albertine.corpus.build import build_corpus
+from albertine.corpus.corpus import open_corpus
 from albertine.corpus.manifest import MANIFEST_FILE, read_manifest
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
@@ -81,6 +82,11 @@ class StudyData:
     def is_built(self) -> bool:
         """Whether the corpus is complete, which is built last."""
         return (self.corpus / MANIFEST_FILE).exists()
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens of the vocabulary; before the corpus is built, those that the protocol asks for."""
+        return len(open_corpus(self.corpus).tokenizer) if self.is_built else self.protocol.vocab_size
 
     @property
     def corpus_checksum(self) -> str:

@@ -260,7 +260,7 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str, real_tasks: s
     protocol = report.protocol
     facts = [
         f"Scale {report.scale}: {protocol.purpose}. The text: {text}, with a vocabulary of "
-        f"{protocol.vocab_size:,} tokens. At most {protocol.probe_tokens:,} held-out tokens per evaluation.",
+        f"{report.vocab_size:,} tokens. At most {protocol.probe_tokens:,} held-out tokens per evaluation.",
     ]
     if real_tasks:
         facts.append(f"{real_tasks} Fine-tuning takes {protocol.finetune_steps:,} steps.")
@@ -268,6 +268,11 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str, real_tasks: s
         facts.append(
             f"Tasks: {', '.join(protocol.tasks)}, {protocol.examples:,} training examples of each, "
             f"{protocol.finetune_steps} steps; {protocol.dev_examples:,} examples for the score at the end."
+        )
+    if report.claim.equal_time is not None:
+        facts.append(
+            f"All arms train for the time of {report.claim.equal_time}, so each has its own steps: as many "
+            "as fit into that time, by the seconds of a step, which are measured first."
         )
     rows = [(arm.name, _arm_settings(report, arm.name)) for arm in report.arms]
     common = ", ".join(_flat_settings(protocol.pretrain))
@@ -281,7 +286,11 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str, real_tasks: s
 def _arm_settings(report: ClaimReport, arm: str) -> str:
     """Return what is special about an arm, at the scale of the report."""
     claim = report.claim
-    parts = _flat_settings(merged(claim.arms[arm], report.protocol.arms.get(arm, {})))
+    values = merged(claim.arms[arm], report.protocol.arms.get(arm, {}))
+    if claim.equal_time is not None:
+        steps = next(one.steps for one in report.arms if one.name == arm)
+        values = merged(values, {"train": {"steps": steps}})
+    parts = _flat_settings(values)
     if arm in claim.starts:
         parts.append(f"starts from {claim.starts[arm]}")
     if arm in claim.finetuning:

@@ -3,11 +3,12 @@
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from albertine.checksums import json_checksum
 from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.pretrain.curriculum import GROW
@@ -17,8 +18,10 @@ from albertine.settings import ModelSettings, SettingsSource, build_settings, se
 from albertine.study.claim import MAX_SEEDS, Claim, claim_at, merged
 from albertine.study.measures import find_measure, why_impossible
 from albertine.study.recurrence import check_recurrence
+from albertine.study.run_identity import RESULTS_VERSION
 from albertine.study.tasks import STUDY_TASKS, FinetuningPlan
 from albertine.tasks.task_sources import TASKS_WITH_SOURCES
+from albertine.world.stories import WORLD_VERSION
 
 _BOUNDS = {
     "seeds": (1, MAX_SEEDS),
@@ -115,6 +118,19 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
     _check_numbers(claim, scale, protocol)
     _check_tasks(claim_at(claim, scale, has_tasks=bool(protocol.tasks)), protocol)
     return protocol
+
+
+def protocol_version(protocol: Protocol) -> str:
+    """Return a checksum of what the numbers of a report depend on besides the claim.
+
+    These are the protocol without its number of seeds, and the versions of the results and of the little
+    world.
+    """
+    values = asdict(protocol)
+    for name in ("purpose", "seeds", "deviations"):
+        del values[name]
+    world = WORLD_VERSION if protocol.text == "world" else None
+    return json_checksum([RESULTS_VERSION, world, values])[:16]
 
 
 def _check_arms_of_scale(claim: Claim, scale: str, protocol: Protocol) -> None:

@@ -58,9 +58,15 @@ class ClaimReport:
         return max(numbers) if numbers and len(numbers) == len(needed) else None
 
     @property
+    def vocab_size(self) -> int:
+        """Tokens of the vocabulary; a short text gives fewer than the protocol asks for."""
+        runs = [run for arm in self.arms for run in arm.runs]
+        return runs[0].data.vocab_size if runs else self.protocol.vocab_size
+
+    @property
     def divergence_note(self) -> str:
         """A sentence on arms that predict worse than a guess among all tokens; empty if there are none."""
-        limit = math.log(self.protocol.vocab_size)
+        limit = math.log(self.vocab_size)
         means = {arm.name: arm.mean("mask_loss") for arm in self.arms if "mask_loss" in arm.values}
         names = [name for name, mean in means.items() if mean is not None and mean > limit]
         if not names:
@@ -83,6 +89,7 @@ class ClaimReport:
             "arms": [
                 {
                     "name": arm.name,
+                    "steps": arm.steps,
                     "runs": [run.folder.name for run in arm.runs],
                     "values": {name: list(values) for name, values in arm.values.items()},
                     "failures": {str(seed): reason for seed, reason in arm.failures.items()},
@@ -123,7 +130,7 @@ def make_report(
         scale: name of the scale.
         protocol: what the runs have in common.
         runs: the runs of each arm.
-        with_fits: whether to fit the recurrence exponent, which takes some seconds.
+        with_fits: whether to fit the recurrence exponent, which takes up to a minute.
     """
     measures = claim_measures(claim)
     arms = []

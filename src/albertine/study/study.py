@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from albertine import progress
 from albertine.atomic import atomic_file, is_unused
@@ -30,7 +31,14 @@ from albertine.study.execution import execute
 from albertine.study.mirrored_studies import LOCK_FILE, mirrored_studies, restored_studies
 from albertine.study.page import claim_page
 from albertine.study.plan import StudyPlan, make_plan
-from albertine.study.protocol import Protocol, arm_values, check_arms, find_protocol, tasks_to_finetune
+from albertine.study.protocol import (
+    Protocol,
+    arm_values,
+    check_arms,
+    find_protocol,
+    protocol_version,
+    tasks_to_finetune,
+)
 from albertine.study.repeated_samples import check_epochs
 from albertine.study.report import ClaimReport, claim_measures, make_report
 from albertine.study.run_progress import planned_steps_together, steps_done_together
@@ -216,18 +224,37 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path, command: str) -> None
         name += f".{copies.key(sorted(copies.folders))[:6]}"
     folder.mkdir(exist_ok=True)
     data = None if copies is None else str(copies.data)
-    content = {**report.to_json(), "version": one.version, "text": one.data.text, "data": data}
-    content["page"] = f"{name}.html"
+    content = {
+        **report.to_json(),
+        "version": one.version,
+        "protocol": protocol_version(one.protocol),
+        "text": one.data.text,
+        "data": data,
+        "page": f"{name}.html",
+    }
     if (folder / f"{name}.json").exists():
         stored = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        if stored["version"] == one.version and stored["seeds"] > content["seeds"]:
-            progress.print_message(f"{folder / name}.html: stays, with its {stored['seeds']} seeds")
-            return
+        if stored["seeds"] > content["seeds"] and stored["version"] == one.version:
+            if _has_more_seeds(stored, content):
+                progress.print_message(f"{folder / name}.html: stays, with its {stored['seeds']} seeds")
+                return
+            progress.print_message(
+                f"{folder / name}.html: replaced, because its {stored['seeds']} seeds are other runs, such "
+                "as those of an earlier version"
+            )
     with atomic_file(folder / f"{name}.json") as partial_file:
         partial_file.write_text(progress.json_text(content, indent=2) + "\n", encoding="utf-8")
     text = one.data.text or "stories of the little world"
     tasks = "" if copies is None else copies.text
     claim_page(report, text, command, tasks).write(folder / f"{name}.html")
+
+
+def _has_more_seeds(stored: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
+    """Return whether a stored report contains the runs of another one, measured in the same way."""
+    runs = {arm["name"]: arm["runs"] for arm in stored["arms"]}
+    return stored.get("protocol") == content["protocol"] and all(
+        runs.get(arm["name"], [])[: len(arm["runs"])] == arm["runs"] for arm in content["arms"]
+    )
 
 
 def repeat_command(claim: Claim, settings: StudySettings, out: Path) -> str:

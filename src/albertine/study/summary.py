@@ -11,6 +11,7 @@ from albertine.json_input import JsonError, dataclass_from_json
 from albertine.report.page import Page, Section, html_table
 from albertine.study.catalog import claim_names, find_claim
 from albertine.study.claim import Claim, claim_version
+from albertine.study.protocol import find_protocol, protocol_version
 from albertine.study.verdicts import Outcome
 
 CLAIMS_FOLDER = "claims"
@@ -32,6 +33,7 @@ class ReportSummary:
         arms: the arms, with their numbers.
         verdicts: the verdicts.
         version: checksum of the claim that was tested.
+        protocol: checksum of the protocol, see `protocol_version`; None in reports of earlier versions.
         text: the user's text; None for the little world.
         data: the folder of real tasks; None without such tasks.
         page: name of the page.
@@ -52,6 +54,7 @@ class ReportSummary:
     page: str
     recurrence: dict[str, Any] | None = None
     data: str | None = None
+    protocol: str | None = None
 
     @property
     def content(self) -> str:
@@ -91,10 +94,21 @@ def _verdict_text(summaries: list[ReportSummary], name: str, claim: Claim | None
     for one in summaries:
         if one.claim == name:
             details = [one.scale, counted(one.seeds, "seed"), *([one.content] if one.text else [])]
-            if claim is not None and claim_version(claim, one.scale) != one.version:
-                details.append("of another version of the claim")
+            if claim is not None and (changed := _what_changed(one, claim)):
+                details.append(f"of another version of the {changed}")
             texts.append(f"{one.outcome} ({', '.join(details)})")
     return "; ".join(texts) or "not tested"
+
+
+def _what_changed(one: ReportSummary, claim: Claim) -> str | None:
+    """Return what a report has another version of, if anything: the claim, or the protocol of its runs."""
+    if claim_version(claim, one.scale) != one.version:
+        return "claim"
+    try:
+        protocol = find_protocol(claim, one.scale)
+    except InputError:  # the claim no longer has this scale
+        return "claim"
+    return None if protocol_version(protocol) == one.protocol else "protocol"
 
 
 def summary_page(summaries: list[ReportSummary]) -> Page:
