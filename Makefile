@@ -9,7 +9,7 @@ PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 help:
 	@echo "make demo       set up, train a small ALBERT from scratch and write a report"
-	@echo "make test       set up and run the tests: about 5 minutes on two cores"
+	@echo "make test       set up and run the tests"
 	@echo "make test-slow  run the slow tests: kills at random moments, whole workflows, the site"
 	@echo "make test-long  run the longest of them, of which make test-slow runs a quarter for each commit"
 	@echo "make campaign   interrupt, damage and flood everything: make campaign MINUTES=10 SEED=0"

@@ -34,6 +34,7 @@ from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.errors import AlbertineError, ExitStatus, InputError, WorkError
 from albertine.file_lock import file_lock
 from albertine.text import sources
+from albertine.text.token_text import split_marker
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.word_encoder import WordBoundaries
 from tests.conftest import made_up_sentences, write_text
@@ -744,6 +745,17 @@ def test_show_prints_samples(corpus: Corpus, capsys: pytest.CaptureFixture[str])
     samples = json.loads(capsys.readouterr().out)["samples"]
     assert len(samples) == 3
     assert len(samples[0]["tokens"]) == len(samples[0]["segments"])
+
+
+def test_a_space_that_is_a_token_is_shown_as_one(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["corpus", "show", str(corpus.folder)]) == 0
+    assert "a space that is a token of its own" in capsys.readouterr().out.replace("\n", " ")
+    shown, previous = "", " "
+    for token in ("▁crow", "s", "▁", "q", "ua", "."):
+        separator, bare = split_marker(token, previous, marks_continuations=False)
+        shown += separator + bare
+        previous = token[-1]
+    assert shown == " crow/s ␣/q/ua."
 
 
 def test_empty_text_is_refused(tokenizer: Path, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from albertine.corpus.settings import CorpusShowSettings, ObjectiveSettings
 from albertine.display import counted
 from albertine.progress import format_bytes
 from albertine.storage.objects import file_size
-from albertine.text.token_text import split_marker
+from albertine.text.backends import WORD_START
+from albertine.text.token_text import LONE_SPACE, split_marker
 from albertine.text.tokenizer import Tokenizer
 
 _SEGMENT_STYLES = ("", "cyan")
@@ -69,17 +70,20 @@ def show_samples(corpus: Corpus, settings: CorpusShowSettings, *, as_json: bool)
     out = progress.result_console()
     for index, sample in zip(indices.tolist(), samples, strict=True):
         _print_sample(out, index, sample, corpus.tokenizer, settings.objective)
-    out.print(_legend())
+    out.print(_legend(corpus.tokenizer))
     if settings.objective.causal_fraction and settings.split == "train":
         out.print("causal: a token to predict is not hidden; the model reads the tokens before it")
 
 
-def _legend() -> Text:
+def _legend(tokenizer: Tokenizer) -> Text:
     legend = Text("to predict: ")
     legend.append("{token}", _MASKED).append(" replaced by [MASK], ")
     legend.append("{token=}", _KEPT).append(" unchanged, ")
     legend.append("{token|other}", _REPLACED).append(" replaced by another; ")
-    return legend.append("/ separates tokens of a word")
+    legend.append("/ separates tokens of a word")
+    if WORD_START in tokenizer.vocabulary:
+        legend.append(f", and {LONE_SPACE} is a space that is a token of its own")
+    return legend
 
 
 def _print_sample(

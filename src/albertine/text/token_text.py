@@ -14,6 +14,7 @@ from albertine.text.spaceless_scripts import is_spaceless
 from albertine.text.tokenizer import Tokenizer
 from albertine.text.word_encoder import WordBoundaries
 
+LONE_SPACE = "␣"  # shown for a token that is only the space before a word
 _MIN_LETTERS = 3  # shorter words are not interesting to predict
 
 
@@ -29,7 +30,7 @@ def split_marker(token: str, previous: str, *, marks_continuations: bool) -> tup
             Then a token without a marker begins a word.
     """
     if token.startswith(WORD_START):
-        return " ", token.removeprefix(WORD_START) or WORD_START
+        return " ", token.removeprefix(WORD_START) or LONE_SPACE
     if token.startswith(CONTINUATION_PREFIX):
         return "/", token.removeprefix(CONTINUATION_PREFIX)
     if is_byte_token(token):
@@ -37,7 +38,8 @@ def split_marker(token: str, previous: str, *, marks_continuations: bool) -> tup
     starts_alphanumeric = token[:1].isalnum()
     if previous == " " or token[:1] in ("[", "<") or (marks_continuations and starts_alphanumeric):
         return " ", token
-    return ("/" if starts_alphanumeric and previous.isalnum() else ""), token
+    continues_word = previous.isalnum() or previous == WORD_START
+    return ("/" if starts_alphanumeric and continues_word else ""), token
 
 
 def token_text(token: str, tokenizer: Tokenizer) -> str:
