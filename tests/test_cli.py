@@ -39,7 +39,7 @@ def test_help_describes_every_command_with_an_example(capsys: pytest.CaptureFixt
     overview = capsys.readouterr().out
     for name in ("info", "tokenizer", "corpus", "convert", "bench"):
         assert re.search(rf"│ {name} +[A-Z]", overview)
-        assert f"albertine {name}" in overview
+    assert "albertine COMMAND --help" in overview
     commands = ["info", "tokenizer train", "tokenizer show", "corpus build", "corpus show", "corpus check"]
     commands += ["convert", "bench startup", "bench model", "bench corpus"]
     for command in map(str.split, commands):
@@ -70,6 +70,23 @@ def test_help_breaks_a_line_only_where_it_is_full(
     for line, following in pairwise(map(str.rstrip, description)):
         if line and following:
             assert len(f"{line} {following.split()[0]}") > 100
+
+
+@pytest.mark.parametrize("words", list(command_words()), ids=" ".join)
+def test_usage_names_the_arguments_of_the_table(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run_command(app, [*words, "--help"]) == 0
+    text = capsys.readouterr().out
+    usage = text.splitlines()[0]
+    assert usage.startswith(f"Usage: albertine {' '.join(words)} ")
+    shown = re.findall(r"[A-Z][A-Z-]+", re.sub(r"Usage|--[a-z-]+ [A-Z]+|\[OPTIONS\]", "", usage))
+    arguments = re.search(r"─ Arguments ─.*?╰", text, re.DOTALL)
+    table = arguments[0] if arguments else ""
+    assert shown == re.findall(r"^│ [* ]? *([A-Z][A-Z-]+)  ", table, re.MULTILINE)
+    assert "[default: ()]" not in text
+    assert '[default: ""]' not in text
 
 
 @pytest.mark.parametrize("words", list(command_words()), ids=" ".join)
@@ -284,6 +301,12 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
             ["plan", "--finetune", "mnli", "--corpus", "c"],
             "--corpus: fine-tuning reads the examples of a task",
         ),
+        (
+            ["plan", "--tokens", "1B", "--hardware", "8 x H100", "--device", "cpu"],
+            "--device: is for --hardware this; 8 x H100 has its own",
+        ),
+        (["plan", "--tokens", "1B", "--hardware", "H100", "--workers", "3"], "--workers: a plan counts no"),
+        (["plan", "--efficiency", "0.4"], "--efficiency: --hardware this is measured; leave it out"),
         (["pretrain", "--out", "o", "--local-start"], "--local-start: needs position embeddings"),
         (
             ["pretrain", "--out", "o", "--local-start", "--init-from", "run"],

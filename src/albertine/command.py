@@ -84,7 +84,9 @@ class CommonOptions:
 
     config: Annotated[
         Path | None,
-        Parameter(help="TOML file of settings. Options override it; a preset replaces its whole table."),
+        Parameter(
+            help="TOML file of settings. Options override it; a preset replaces its whole table [model]."
+        ),
     ] = None
     print_settings: Annotated[bool, Parameter(negative="", help="Print the settings as TOML and stop.")] = (
         False

@@ -66,14 +66,13 @@ def measure_gpu(settings: GpuBenchSettings) -> GpuReport:
     if settings.dry and not any(key.startswith("model.") for key in settings.explicit_keys):
         model = MODEL_PRESETS["demo"]
     model = replace(model, dropout=0.0, attention_dropout=0.0)  # random numbers differ between devices
-    paths = [path for path in PATHS if settings.only in path.name]
-    has_communication, has_sharding = (
-        settings.only in check.NAME for check in (gpu_communication, gpu_sharding)
-    )
+    only = settings.only or ""
+    paths = [path for path in PATHS if only in path.name]
+    has_communication, has_sharding = (only in check.NAME for check in (gpu_communication, gpu_sharding))
     if not (paths or has_communication or has_sharding):
         checks = (gpu_communication.NAME, gpu_sharding.NAME)
         names = "; ".join(dict.fromkeys([*(path.name for path in PATHS), *checks]))
-        raise InputError(f'--only "{settings.only}": in the name of no path; they are: {names}')
+        raise InputError(f'--only "{only}": in the name of no path; they are: {names}')
     check_lengths, lengths = (_DRY_LENGTHS,) * 2 if settings.dry else (_CHECK_LENGTHS, _LENGTHS)
     seconds = _DRY_SECONDS if settings.dry else 60 * settings.minutes / len(PATHS)
     jobs = [PathJob(path, model, device, check_lengths, lengths, seconds) for path in paths]

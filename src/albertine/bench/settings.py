@@ -160,7 +160,7 @@ class GpuBenchSettings(Settings):
     minutes: float = setting(
         10.0, "Minutes of the measurements of all paths; checks take some more.", minimum=0.01, maximum=10_000
     )
-    only: str = setting("", "Only paths whose name contains this text.")
+    only: str | None = setting(None, "Only paths whose name contains this text; by default all.")
     dry: bool = setting(False, "Run the same code on the CPU, with a small model and few tokens.")
     model: ModelSettings = setting(
         MODEL_PRESETS["albert-base"], "The model, with random weights; demo in the dry form."

@@ -38,7 +38,7 @@ class CheckSettings(Settings):
     )
     vocab_size: int | None = setting(
         None,
-        "Size of the vocabulary that you want to train: is there enough text?",
+        "Warn if the text is too small for a vocabulary of this size.",
         minimum=110,
         maximum=1_000_000,
     )

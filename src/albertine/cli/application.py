@@ -41,12 +41,7 @@ app = App(
     help_format="plaintext",  # importing a Markdown renderer takes longer than printing the help
     help="ALBERT from raw text to a served model.",
     version=albertine.__version__,
-    help_epilogue="Examples: albertine info albert-large --compare bert-large; "
-    "albertine tokenizer train novels/ --out my-tokenizer; "
-    "albertine corpus build novels/ --tokenizer my-tokenizer --out my-corpus; "
-    "albertine world write my-world; albertine serve judge; albertine convert OLD NEW; "
-    "albertine bench startup. "
-    "Help for one command: albertine info --help",
+    help_epilogue="Help for one command: albertine COMMAND --help",
 )
 
 app["--help"].group = SETUP

@@ -60,6 +60,9 @@ def bench_export(
 
     Needs the extra deploy.
 
+    Without --model and a model in --config, the model is albert-base; the defaults below are those
+    without a preset.
+
     Example: albertine bench export --model albert-small
     """
     from albertine.bench import export
@@ -98,6 +101,9 @@ def bench_model(
 ) -> None:
     """Compare training and forward passes with `transformers`, on the same weights and batches.
 
+    Without --model and a model in --config, the model is albert-base; the defaults below are those
+    without a preset.
+
     Example: albertine bench model --batch sentences --precision fp32
     """
     from albertine.bench import model
@@ -116,6 +122,9 @@ def bench_gpu(
     """Check every code path of a GPU against fp32 on the CPU, measure it, and write one report.
 
     A path that fails is a line of the report; the others still run.
+
+    Without --model and a model in --config, the model is albert-base, or demo with --dry; the defaults
+    below are those without a preset.
 
     Example: albertine bench gpu --minutes 10 --out gpu-report
 
@@ -137,6 +146,9 @@ def bench_gradients(
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare the all-reduce of gradients between processes with that of a BERT of the same shape.
+
+    Without --model and a model in --config, the model is albert-base; the defaults below are those
+    without a preset.
 
     Example: albertine bench gradients --model albert-large --processes 2
     """
@@ -173,7 +185,8 @@ def bench_pretrain(
 ) -> None:
     """Compare pre-training with `transformers` in equal time, each at its best learning rate of a sweep.
 
-    The model is albert-tiny unless --model or the settings file names another.
+    Without --model and a model in --config, the model is albert-tiny; the defaults below are those
+    without a preset.
 
     Example: albertine bench pretrain --corpus my-corpus --minutes 10 --plot race.png
 
@@ -238,7 +251,7 @@ def bench_exits(
     exits_picture.draw_exit_bench(result, out / exits_picture.PICTURE_FILE)
 
 
-@bench.command(name="corpus")
+@bench.command(name="corpus", usage="Usage: albertine bench corpus --tokenizer PATH [OPTIONS] TEXT...")
 def bench_corpus(
     *text: str,
     tokenizer: Path,
@@ -273,6 +286,9 @@ def bench_score(
 ) -> None:
     """Compare the scoring of minimal pairs with `transformers`, on the same weights and sentences.
 
+    Without --model and a model in --config, the model is albert-tiny; the defaults below are those
+    without a preset.
+
     Example: albertine bench score blimp/data --tokenizer my-tokenizer --pairs 10
 
     Args:
@@ -297,7 +313,7 @@ def bench_serve(
 ) -> None:
     """Compare `albertine serve` with FastAPI and `transformers` under 1, 8 and 64 concurrent clients.
 
-    Example: albertine bench serve judge --seconds 5
+    Example: albertine bench serve stars --seconds 5
 
     Args:
         model: A model of `albertine serve`; the peer serves classification models.

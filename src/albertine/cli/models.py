@@ -25,7 +25,7 @@ from albertine.storage.output_file import check_output_file
 _DEFAULT_RANK = 16  # of the differences of layers from shared matrices
 
 
-@app.command(group=MODELS)
+@app.command(group=MODELS, usage="Usage: albertine info [OPTIONS] [SOURCE]")
 def info(
     source: str | None = None,
     /,
@@ -80,7 +80,7 @@ def export(
     that loses more than one point is not written. --to web writes a page that runs the model in the visitor's
     browser; it needs Node.js.
 
-    Example: albertine export judge --to openvino --precision int8 --data reviews.csv --out judge-int8
+    Example: albertine export stars --to openvino --precision int8 --data reviews.csv --out stars-int8
 
     Args:
         source: A fine-tuned or pre-trained model: a run, the folder of a checkpoint, or a hub name; with
@@ -169,7 +169,7 @@ def report(run: PathOrUrl, /, *, out: Path | None = None, options: CommonOptions
     write_report(run, out)
 
 
-@app.command(group=MODELS)
+@app.command(group=MODELS, usage="Usage: albertine compare [OPTIONS] FIRST SECOND [MORE...]")
 def compare(
     first: PathOrUrl,
     second: PathOrUrl,

@@ -19,7 +19,7 @@ from albertine.command import (
 )
 from albertine.errors import InputError
 from albertine.inference.settings import FillMaskSettings, ScoreSettings
-from albertine.plan.settings import PlanSettings
+from albertine.plan.settings import THIS_MACHINE, PlanSettings, parse_hardware
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
 from albertine.settings import SettingsSource
 from albertine.storage.urls import storage_url
@@ -37,6 +37,9 @@ def pretrain(
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Pre-train a model on a corpus. If interrupted, run the same command again: it resumes exactly.
+
+    Without --model, --init-from and a model in --config, the preset is albertine-base. The defaults below
+    are those without a preset; --print-settings shows the settings of a run with its preset.
 
     Example: albertine pretrain --corpus my-corpus --out my-run --model albertine-small --train.steps 5000
 
@@ -136,6 +139,17 @@ def _refuse_unplanned(overrides: Mapping[str, Any]) -> None:
             )
 
 
+def _refuse_unused_by_hardware(overrides: Mapping[str, Any], settings: PlanSettings) -> None:
+    """Raise `InputError` if options of the command line cannot change the plan for the hardware."""
+    is_measured = parse_hardware(settings.hardware)[1].lower() == THIS_MACHINE
+    if "workers" in overrides:
+        raise InputError("--workers: a plan counts no processes that prepare samples; leave it out")
+    if "device" in overrides and not is_measured:
+        raise InputError(f"--device: is for --hardware this; {settings.hardware} has its own; leave it out")
+    if "efficiency" in overrides and is_measured:
+        raise InputError("--efficiency: --hardware this is measured; leave it out")
+
+
 @app.command(group=PRETRAINING)
 def plan(
     *,
@@ -146,7 +160,8 @@ def plan(
     """Show the time, memory, communication and cost of a run on hardware that you name.
 
     The settings are those of `albertine pretrain`; --config takes the settings.toml of a run, or a recipe.
-    `--hardware this` measures this machine for about ten seconds.
+    `--hardware this` measures this machine for about ten seconds. Without a model, the preset is
+    albertine-base; the defaults below are those without a preset.
 
     Example: albertine plan --model albert-xlarge --tokens 10B --hardware "8 x H100" --price 2.50
     """
@@ -156,6 +171,7 @@ def plan(
     _refuse_unplanned(options.overrides)
     defaults = _defaults_of_checkpoint(PlanSettings, options)
     resolved_settings = options.read_settings(PlanSettings, _default_preset(options), defaults)
+    _refuse_unused_by_hardware(options.overrides, resolved_settings)
     show_plan(plan_training(resolved_settings), as_json=json)
 
 
@@ -181,7 +197,7 @@ def probe(
     show_probe(checkpoint, run_probe(checkpoint, options.read_settings(ProbeSettings)), as_json=json)
 
 
-@app.command(group=PRETRAINING)
+@app.command(group=PRETRAINING, usage="Usage: albertine fill-mask [OPTIONS] CHECKPOINT [TEXT...]")
 def fill_mask(
     checkpoint: str,
     /,

@@ -13,7 +13,7 @@ from albertine.settings.schema import first_changed
 from albertine.study.settings import StudySettings
 
 
-@app.command(group=BENCHMARKS)
+@app.command(group=BENCHMARKS, usage="Usage: albertine study [OPTIONS] [CLAIMS...]")
 def study(
     *claims: str,
     out: PathOrUrl = Path("albertine-studies"),
@@ -34,8 +34,7 @@ def study(
     Args:
         claims: Names of claims (see `albertine study`), or TOML files of your own.
         out: The folder or URL of all studies.
-        all_claims: Test all built-in claims whose sizes are meant for the scale; those with real
-            tasks only with --data.
+        all_claims: Test all built-in claims that have this --scale. Those on real tasks also need --data.
         print_plan: Print runs, FLOPs, expected time and the differences that the seeds can detect, and stop.
     """
     from albertine.study import display

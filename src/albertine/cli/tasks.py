@@ -14,7 +14,7 @@ from albertine.finetune.settings import SweepSettings
 from albertine.inference.settings import EmbedSettings, EnsembleSettings, EvaluateSettings, PredictSettings
 
 
-@app.command(group=TASKS)
+@app.command(group=TASKS, usage="Usage: albertine finetune [OPTIONS] [MODEL]")
 def finetune(
     model: str | None = None,
     /,
@@ -30,7 +30,7 @@ def finetune(
 
     The exit status is 3 if the run is complete but its model has learned nothing.
 
-    Example: albertine finetune my-run --task classify --data reviews.csv --label stars --out judge
+    Example: albertine finetune my-run --task classify --data reviews.csv --label stars --out stars
 
     Args:
         model: The model to start from: a run, a checkpoint, a URL of one, or a hub name.
@@ -51,7 +51,7 @@ def finetune(
         raise NothingLearned(f"{out}: {results.problem}")
 
 
-@app.command(group=TASKS)
+@app.command(group=TASKS, usage="Usage: albertine evaluate [OPTIONS] MODEL...")
 def evaluate(
     *model: str,
     json: JsonFlag = False,
@@ -90,7 +90,7 @@ def predict(
 
     Column names default to those used for fine-tuning.
 
-    Example: albertine predict judge --data new.csv --out answers.csv
+    Example: albertine predict stars --data new.csv --out answers.csv
 
     Args:
         model: A fine-tuned run, a checkpoint (also of transformers), an ensemble, a URL of one, or a hub
@@ -133,7 +133,7 @@ def embed(
     embed_file(model, resolved_settings, out)
 
 
-@app.command(group=TASKS)
+@app.command(group=TASKS, usage="Usage: albertine ensemble [OPTIONS] MODEL...")
 def ensemble(
     *model: str,
     out: PathOrUrl | None = None,
@@ -171,7 +171,7 @@ def serve(
 
     The command prints the address; GET /info lists the endpoints and their fields.
 
-    Example: albertine serve judge --port 8080
+    Example: albertine serve stars --port 8080
 
     Args:
         model: A run, the folder of a checkpoint (also of transformers) or ensemble, or a hub name.

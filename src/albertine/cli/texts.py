@@ -19,7 +19,7 @@ tokenizer = App(name="tokenizer", help="Train or inspect a vocabulary.", group=T
 app.command(tokenizer)
 
 
-@tokenizer.command(name="train")
+@tokenizer.command(name="train", usage="Usage: albertine tokenizer train --out PATH [OPTIONS] TEXT...")
 def tokenizer_train(
     *text: str,
     out: PathOrUrl,
@@ -42,13 +42,13 @@ def tokenizer_train(
         build_tokenizer(text, out, resolved_settings, executor)
 
 
-@tokenizer.command(name="show")
+@tokenizer.command(name="show", usage="Usage: albertine tokenizer show [OPTIONS] FOLDER [TEXT]")
 def tokenizer_show(
     folder: PathOrUrl,
     text: str | None = None,
     /,
     *,
-    stats: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    stats: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     json: JsonFlag = False,
     settings: Annotated[ReadingSettings | None, SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
@@ -83,7 +83,9 @@ corpus = App(name="corpus", help="Build, inspect or verify a corpus.", group=TEX
 app.command(corpus)
 
 
-@corpus.command(name="build")
+@corpus.command(
+    name="build", usage="Usage: albertine corpus build --tokenizer PATH --out PATH [OPTIONS] TEXT..."
+)
 def corpus_build(
     *text: str,
     tokenizer: PathOrUrl,
@@ -152,7 +154,7 @@ def corpus_check(
     show.show_manifest(folder, check_corpus(folder).manifest, as_json=json)
 
 
-@app.command(group=TEXTS)
+@app.command(group=TEXTS, usage="Usage: albertine check [OPTIONS] DATA...")
 def check(
     *data: str,
     json: JsonFlag = False,

@@ -43,7 +43,7 @@ def world_write(
     show.show_written_world(out, *written, as_json=json)
 
 
-@world.command(name="show")
+@world.command(name="show", usage="Usage: albertine world show [OPTIONS] [NUMBER]")
 def world_show(
     number: int = 0,
     /,

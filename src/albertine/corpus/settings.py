@@ -51,13 +51,18 @@ class ObjectiveSettings(Settings):
         512, "Maximum tokens per sample, including special tokens.", minimum=8, maximum=1_000_000
     )
     short_seq_prob: float = setting(
-        0.1, "Probability that a pair gets a shorter random length.", minimum=0, maximum=1
+        0.1,
+        "Probability that a sample of two segments gets a random length below the maximum.",
+        minimum=0,
+        maximum=1,
     )
     mlm_probability: float = setting(
         0.15, "Fraction of a sample's tokens to predict.", minimum=0.01, maximum=0.9
     )
     max_predictions: int | None = setting(
-        None, "Maximum tokens to predict per sample; by default as many as mlm_probability gives.", minimum=1
+        None,
+        "Maximum tokens to predict per sample; by default as many as --objective.mlm-probability gives.",
+        minimum=1,
     )
     max_ngram: int = setting(
         3,

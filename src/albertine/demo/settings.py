@@ -16,7 +16,7 @@ class DemoSettings(Settings):
 
     text: str | None = setting(
         None,
-        "Own text instead of the little world: a file, folder or glob. The tasks of the world are skipped.",
+        "Your text, in place of the little world: a file, folder or glob. The demo then has one task.",
     )
     stories: int = setting(
         _STORIES, "Number of stories of the little world.", minimum=500, maximum=10_000_000

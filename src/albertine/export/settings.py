@@ -24,21 +24,23 @@ class ExportSettings(DataSettings):
     )
     task: str | None = setting(
         None,
-        "embed exports the encoder alone, which gives vectors of texts. With int8 and a fine-tuned model: "
-        "task of the data, by default that of the fine-tuning.",
+        "embed exports the encoder alone, which gives vectors of texts. For --precision int8 of a "
+        "fine-tuned model: task of the data, by default that of the fine-tuning.",
     )
     exits: bool = setting(
         False,
         "Write a graph for each block and head, so that --exit and --depth work; a web page always has them.",
     )
-    split: Split = setting("dev", "With int8 and a fine-tuned model: split of the data.")
+    split: Split = setting("dev", "For --precision int8 of a fine-tuned model: split of the data.")
     calibrate: Path | None = setting(
         None,
-        "With --to openvino and int8: rows that show the model's usual input, for a pre-trained model texts; "
-        "by default those of --data or --corpus. ONNX Runtime needs none.",
+        "For --to openvino --precision int8: rows that show the model's usual input, or texts for a "
+        "pre-trained model; by default those of --data or --corpus. ONNX Runtime needs none.",
     )
     corpus: Path | None = setting(
-        None, "With int8 and a pre-trained model: corpus whose held-out text shows the accuracy."
+        None,
+        "For --precision int8 of a pre-trained model: corpus with held-out text, for the accuracy before and "
+        "after.",
     )
 
     packages: Path | None = setting(

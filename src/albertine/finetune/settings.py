@@ -17,7 +17,7 @@ _MAX_LEARNING_RATE, _MAX_BATCH_SIZE, _MAX_DROPOUT = 10.0, 1_000_000, 0.99
 
 @dataclass(frozen=True)
 class FinetuneTrainSettings(TrainerSettings):
-    """Training on a task; unset values are the paper's for the task (its Table 14)."""
+    """Training on a task; unset values are the paper's for the task (Table 14 of the ALBERT paper)."""
 
     steps: int = setting(
         0,
@@ -74,18 +74,18 @@ class FinetuneTrainSettings(TrainerSettings):
     )
     learned_exit: bool = setting(
         False,
-        "With exits: train an exit unit, which predicts after each step whether to stop (--exit learned), as "
-        "in PALBERT; the loss is the expected one over its exits.",
+        "With --train.exits: train an exit unit, which predicts after each step whether to stop "
+        "(--exit learned), as in PALBERT; the loss is the expected one over its exits.",
     )
     exit_prior: float = setting(
         _EXIT_PRIOR,
-        "With learned_exit: probability to stop at each step under the prior of the exits.",
+        "With --train.learned-exit: probability to stop at each step under the prior of the exits.",
         minimum=0.001,
         maximum=0.999,
     )
     exit_prior_weight: float = setting(
         _EXIT_PRIOR_WEIGHT,
-        "With learned_exit: weight in the loss of the KL divergence of the exits from the prior.",
+        "With --train.learned-exit: weight in the loss of the KL divergence of the exits from the prior.",
         minimum=0.0,
         maximum=100.0,
     )
@@ -121,7 +121,7 @@ class FinetuneSettings(DataSettings):
         maximum=0.9,
     )
     init_from: str | None = setting(
-        None, "Run on another task to start from, in place of MODEL; for RTE, a run on MNLI."
+        None, "Run on another task to start from, in place of MODEL, such as one on MNLI for RTE."
     )
     random_weights: bool = setting(
         False, "Randomize the weights and keep only the architecture, to measure the gain of pre-training."
@@ -141,18 +141,18 @@ class FinetuneSettings(DataSettings):
     )
     mark_matches: bool | None = setting(
         None,
-        "For two texts in a sequence, such as pairs or question and passage: add a vector to the embeddings "
-        "of the tokens that both have. By default on for both, if the model needs a modelling file in "
-        "transformers anyway; off for multiple choice. A model that has the vector keeps it.",
+        "For two texts in a sequence: add a vector to the embeddings of the tokens that both have. By "
+        "default on for pairs and for questions about a passage, if the model departs from published "
+        "ALBERT, as albertine-* do. A model that has the vector keeps it.",
     )
     exit_heads: Literal["shared", "own"] = setting(
-        "shared", "With train.exits: one head for all steps of depth (shared), or one for each step (own)."
+        "shared", "With --train.exits: one head for all steps of depth (shared), or one for each step (own)."
     )
     albert_v2: bool = setting(False, "Use the paper's values for version 2 of its models where they differ.")
     metric: str | None = setting(
         None,
         "Metric on dev that selects the best model; if not set, that of the task, or macro_f1 for "
-        "classification, with one label or several, with class_weights = balanced.",
+        "classify and multi-label with --train.class-weights balanced.",
     )
     seeds: int = setting(
         1, "Number of runs with different seeds; the median is reported.", minimum=1, maximum=1000
@@ -176,9 +176,9 @@ GRID_MAXIMA = {"lr": _MAX_LEARNING_RATE, "batch_size": _MAX_BATCH_SIZE, "dropout
 class SweepGrid(Settings):
     """The values that a sweep combines."""
 
-    lr: str = setting("0.5x, 1x, 2x", "Learning rates; with an x, multiples of the task's.")
-    batch_size: str = setting("1x", "Examples per step; with an x, multiples of the task's.")
-    dropout: str = setting("0, 0.1", "Dropout of the encoder.")
+    lr: str = setting("0.5x, 1x, 2x", "Learning rates to try; 2x is twice the task's default.")
+    batch_size: str = setting("1x", "Numbers of examples per step to try; 2x is twice the task's default.")
+    dropout: str = setting("0, 0.1", "Dropout probabilities of the encoder to try.")
 
     def check(self) -> None:
         """Raise `SettingError` unless all values are lists of numbers in range."""

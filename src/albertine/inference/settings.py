@@ -62,8 +62,8 @@ class EvaluateSettings(DepthSettings):
 
     task: str | None = setting(
         None,
-        "Task to evaluate on; by default that of the fine-tuning. blimp compares the sentences of minimal "
-        "pairs, with a pre-trained model.",
+        "Task to evaluate on; by default the one that the model was fine-tuned on. For a pre-trained model, "
+        "blimp: does it prefer the right sentence of minimal pairs?",
     )
     split: Split = setting("dev", "Split of the task's folder.")
     method: Literal["word-l2r", "token", "both", "left-to-right"] = setting(

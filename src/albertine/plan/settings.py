@@ -25,21 +25,21 @@ class PlanSettings(PretrainSettings):
     )
     tokens: str | None = setting(
         None,
-        "Tokens to train on, as in 10B or 300M; by default train.steps x train.batch_tokens, and if they are "
-        "0 those of `albertine pretrain` for the corpus, or 655M without a corpus.",
+        "Tokens to train on, as in 10B or 300M; by default --train.steps x --train.batch-tokens, and if "
+        "they are 0 those of `albertine pretrain` for the corpus, or 655M without a corpus.",
     )
     finetune: str | None = setting(
         None, "Plan fine-tuning on this task in place of pre-training, with the paper's settings (Table 14)."
     )
     examples: int | None = setting(
-        None, "With finetune: training examples, if there are fewer than in the paper's data.", minimum=1
+        None, "With --finetune: training examples, if there are fewer than in the paper's data.", minimum=1
     )
     example_tokens: int | None = setting(
-        None, "With finetune: mean tokens per sequence; by default the maximum length.", minimum=2
+        None, "With --finetune: mean tokens per sequence; by default the maximum length.", minimum=2
     )
     efficiency: float | None = setting(
         None,
-        "Fraction of a device's peak rate that matrix products reach, not used for this; by default what was "
+        "For named hardware: fraction of the peak rate that matrix products reach; by default what was "
         "measured on such a device, or 0.5.",
         minimum=0.01,
         maximum=1.0,

@@ -189,6 +189,6 @@ def _next_commands(source: str, corpus: Path | None) -> str:
     quoted_run, quoted_corpus = shlex.quote(source), shlex.quote(display_path(corpus or Path("CORPUS")))
     return code_block(
         f"albertine fill-mask {quoted_run} --corpus {quoted_corpus}",  # its text is in the right language
-        f"albertine finetune {quoted_run} --task classify --data reviews.csv --label stars --out judge",
-        "albertine predict judge --data new.csv --out answers.csv",
+        f"albertine finetune {quoted_run} --task classify --data reviews.csv --label stars --out stars",
+        "albertine predict stars --data new.csv --out answers.csv",
     )

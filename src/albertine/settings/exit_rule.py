@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from albertine.settings.schema import SettingError
 
 EXIT_HELP = (
-    "When a prediction is final, so that its sequence leaves the batch: patience:K, when it has stayed the "
-    "same K times in a row (patience:K:T for numbers, when it has changed by at most T); confidence:P, when "
-    "its probability is at least P; learned:Q, when the exit unit of the model has stopped with a "
-    "probability of at least Q, by default 0.5. By default, after all steps."
+    "Rule that ends the computation for a sequence before the last step of depth. patience:K: its prediction "
+    "stayed the same K times in a row; for numbers patience:K:T, it changed by at most T. confidence:P: the "
+    "probability of its prediction is at least P. learned:Q: the model's exit unit has stopped with a "
+    "probability of at least Q (default 0.5). Without a rule, every sequence takes all steps."
 )
 DEPTH_HELP = (
     "Number of steps of depth, by default those of the model; with --exit, the largest number. More than "

@@ -36,17 +36,20 @@ class ModelSettings(Settings):
     )
     embedding_size: int = setting(
         128,
-        "Width E of the embeddings; there is no projection if it equals hidden_size.",
+        "Width E of the embeddings; there is no projection if it equals --model.hidden-size.",
         minimum=1,
         maximum=1_000_000,
     )
     hidden_size: int = setting(768, "Width H of the hidden states.", minimum=1, maximum=1_000_000)
     layers: int = setting(12, "Number of layers, L.", minimum=1, maximum=MAX_LAYERS)
     heads: int = setting(
-        12, "Number of attention heads; must divide hidden_size.", minimum=1, maximum=1_000_000
+        12, "Number of attention heads; must divide --model.hidden-size.", minimum=1, maximum=1_000_000
     )
     ffn_size: int | None = setting(
-        None, "Width of the feed-forward network; 4 * hidden_size if not set.", minimum=1, maximum=10_000_000
+        None,
+        "Width of the feed-forward network; 4 times --model.hidden-size if not set.",
+        minimum=1,
+        maximum=10_000_000,
     )
     share: Sharing = setting("all", "Which parameters layers share.")
     groups: int = setting(
@@ -57,7 +60,7 @@ class ModelSettings(Settings):
     )
     inner_groups: int = setting(
         1,
-        "Blocks that one layer applies in turn, as in some published checkpoints; needs share = all.",
+        "Blocks that one layer applies in turn (inner_group_num of transformers); needs --model.share all.",
         minimum=1,
         maximum=MAX_LAYERS,
     )
@@ -72,7 +75,7 @@ class ModelSettings(Settings):
     )
     always_project: bool = setting(
         False,
-        "Project the embeddings even if embedding_size equals hidden_size, as in transformers' ALBERT.",
+        "Project the embeddings even if they are as wide as the hidden states, as in transformers' ALBERT.",
     )
     activation: Activation = setting(
         "gelu_tanh", "GELU with the tanh approximation (ALBERT) or exact (BERT)."
@@ -94,19 +97,19 @@ class ModelSettings(Settings):
     )
     halting_cost: float = setting(
         _HALTING_COST,
-        "Weight in the pre-training loss of the number of steps of a token; needs depth_rule = halting.",
+        "Weight in the pre-training loss of the number of steps of a token; needs "
+        "--model.depth-rule halting.",
         minimum=0.0,
         maximum=100.0,
     )
 
     rotary: bool = setting(
         False,
-        "Turn queries and keys by angles in proportion to their position, in place of position embeddings.",
+        "Use rotary position embeddings (RoPE), in place of learned ones.",
     )
     norm_first: bool = setting(
         False,
-        "Normalize the input of each block, and the output of the last layer, in place of the sum after each "
-        "block.",
+        "Use pre-norm: LayerNorm before each block and after the last layer, in place of after each block.",
     )
     mark_matches: bool = setting(
         False,
@@ -115,12 +118,12 @@ class ModelSettings(Settings):
     )
     step_rank: int = setting(
         0,
-        "Rank of each layer's own difference from the shared matrices, 0 for none; needs share = all.",
+        "Rank of each layer's own difference from the shared matrices, 0 for none; needs --model.share all.",
         minimum=0,
         maximum=10_000,
     )
     step_vectors: bool = setting(
-        False, "Give each layer its own biases and norms beside shared matrices; needs share = all."
+        False, "Give each layer its own biases and norms beside shared matrices; needs --model.share all."
     )
 
     def check(self) -> None:

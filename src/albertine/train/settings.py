@@ -72,7 +72,7 @@ class TrainerSettings(Settings):
     )
     seed: int = setting(0, "Random seed of weights and dropout.", minimum=0, maximum=LARGEST_EXACT_INTEGER)
     save_every: int | None = setting(
-        None, "Steps between checkpoints, in addition to save_minutes.", minimum=1
+        None, "Steps between checkpoints, in addition to --train.save-minutes.", minimum=1
     )
     save_minutes: float = setting(15.0, "Maximum minutes between checkpoints.", minimum=0.01, maximum=1e6)
     keep_checkpoints: int = setting(
@@ -109,9 +109,22 @@ class PretrainTrainSettings(TrainerSettings):
     batch_tokens: int = setting(
         0,
         "Number of tokens per step, over all micro-batches and processes; 0 takes "
-        f"{DEFAULT_MAX_BATCH_TOKENS:,}, or if the steps are not set fewer for a small corpus or a short run.",
+        f"{DEFAULT_MAX_BATCH_TOKENS:,}, or in a short run without --train.steps fewer (4,096 or more).",
         minimum=0,
         maximum=1_000_000_000,
+    )
+    lr: float | None = setting(
+        None,
+        "Peak learning rate; by default it grows with the square root of the batch: for Muon 0.006 with "
+        "8,192 tokens per step, and at most 0.01.",
+        minimum=0.0,
+        maximum=10.0,
+    )
+    warmup: int | None = setting(
+        None,
+        "Number of warm-up steps; by default a tenth of the run, but not more than 500, except with batches "
+        "of millions of tokens.",
+        minimum=0,
     )
     evaluate_tokens: int | None = setting(
         None,

@@ -54,7 +54,7 @@ class StorySettings(Settings):
         "any", "household", "journey", "market", "letters", "mystery", "place", "report", "manual"
     ] = setting(
         "any",
-        "Genre of the story; any, report and manual show the stories of the files, another genre one that is "
-        "in no file.",
+        "Genre of the story. any, report and manual show the stories of `world write`; another genre shows "
+        "one that is in no file.",
     )
     seed: int = setting(0, "Random seed.", minimum=0, maximum=1 << 53)
