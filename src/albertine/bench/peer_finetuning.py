@@ -157,7 +157,7 @@ class PeerFinetuning:
         return PredictionOutput(peer_output.logits, None)
 
 
-def _load_model(prepared: FinetuneData, head: HeadSettings, dropout: float) -> Any:
+def _load_model(prepared: FinetuneData, head: HeadSettings, dropout: float | None) -> Any:
     """Return a model of `transformers` with the checkpoint's encoder and a new head."""
     import transformers
 
