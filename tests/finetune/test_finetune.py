@@ -722,6 +722,22 @@ def test_several_runs_need_their_own_folder(
         assert (out / "model.safetensors").read_bytes() == weights_before
 
 
+def test_folders_of_other_runs_are_refused_before_the_data_is_read(
+    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    finetune(str(checkpoint), run, with_train_settings(finetune_settings, steps=2, warmup=1))
+    with pytest.raises(InputError, match=r"run: a run on classify, not regress; name another --out"):
+        finetune(str(checkpoint), run, replace(finetune_settings, task="regress", data="/nowhere.csv"))
+    (tmp_path / "pretraining" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "pretraining" / "settings.toml").write_text('corpus = "text"\n')
+    with pytest.raises(InputError, match=r"pretraining: a run of another command \(its settings have corpus"):
+        finetune(str(checkpoint), tmp_path / "pretraining", replace(finetune_settings, data="/nowhere.csv"))
+    (run / "settings.toml").write_text("damaged")
+    with pytest.raises(InputError, match="nowhere"):
+        finetune(str(checkpoint), run, replace(finetune_settings, data="/nowhere.csv"))
+
+
 def test_resume_with_changed_dev_data(
     checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
 ) -> None:

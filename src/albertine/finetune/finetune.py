@@ -30,7 +30,12 @@ from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed, init_distributed
 from albertine.train.mirrored_run import mirrored_run
 from albertine.train.parallel_runs import run_on_cluster
-from albertine.train.run_folder import NO_RUN_FOLDER, publish_model
+from albertine.train.run_folder import (
+    NO_RUN_FOLDER,
+    check_command,
+    publish_model,
+    read_run_settings,
+)
 from albertine.train.trackers import check_tracker_installed
 
 
@@ -66,7 +71,7 @@ def _finetune_in(
 ) -> FinetuneResults:
     """Fine-tune a model in a local folder; see `finetune`."""
     check_tracker_installed(settings.train.tracker)
-    _check_output_folder(out)
+    _check_output_folder(out, settings, is_single=not sweep and settings.seeds == 1)
     check_length_and_grid(settings, sweep=sweep)
     with init_distributed(settings.device, settings.train.timeout_minutes) as distributed:
         if executor is not None and distributed.world_size > 1:
@@ -77,10 +82,6 @@ def _finetune_in(
         runs_begun = [out, *sorted(out.glob("seed-*"))]
         settings = with_all_values(with_measured_steps(runs_begun, settings, data, distributed), data)
         settings_by_run = trials(settings, sweep=sweep)
-        if SINGLE_RUN not in settings_by_run and (out / CHECKPOINTS_FOLDER).exists():
-            raise InputError(f"{out}: is a single run; name another --out for several runs")
-        if SINGLE_RUN in settings_by_run and any(out.glob(f"*/{CHECKPOINTS_FOLDER}/")):
-            raise InputError(f"{out}: holds several runs; name another --out for a single run")
         _check_runs_of_call(out, settings_by_run.keys())
         runs = _run_trials(out, settings_by_run, data, distributed, executor)
         if not distributed.is_main:
@@ -160,9 +161,24 @@ def _without_seed(name: str) -> str:
     return re.sub("(?<=.)-seed-[0-9]+$", "", name)
 
 
-def _check_output_folder(out: Path) -> None:
-    """Raise `InputError` unless the folder is missing, is empty or holds fine-tuning runs."""
-    is_run = (out / CHECKPOINTS_FOLDER).is_dir() or any(out.glob(f"*/{CHECKPOINTS_FOLDER}/"))
+def _check_output_folder(out: Path, settings: FinetuneSettings, *, is_single: bool) -> None:
+    """Raise `InputError` unless the folder is missing or empty, or holds runs of the same task and kind.
+
+    The runs themselves compare all settings, but only after the data has been read.
+    """
+    is_run, runs = (out / CHECKPOINTS_FOLDER).is_dir(), list(out.glob(f"*/{CHECKPOINTS_FOLDER}/"))
     # A killed process may have left the first run's folder empty.
-    if not is_run and not is_unused(out) and not all(map(is_unused, out.glob("*"))):
+    if not is_run and not runs and not is_unused(out) and not all(map(is_unused, out.glob("*"))):
         raise InputError(f"{out}: {NO_RUN_FOLDER}")
+    if not is_single and is_run:
+        raise InputError(f"{out}: is a single run; name another --out for several runs")
+    if is_single and runs:
+        raise InputError(f"{out}: holds several runs; name another --out for a single run")
+    for run in (out, *(checkpoints.parent for checkpoints in runs)):
+        try:
+            stored = read_run_settings(run)
+        except (InputError, OSError):  # missing or damaged; a run resumes from the settings in its checkpoint
+            continue
+        check_command(run, stored, FinetuneSettings)
+        if (task := stored.values.get("task")) not in (None, settings.task):
+            raise InputError(f"{run}: a run on {task}, not {settings.task}; name another --out")

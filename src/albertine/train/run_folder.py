@@ -138,7 +138,7 @@ def read_run_settings(run: Path, settings_type: type[Settings] | None = None) ->
     _check_run_format(run)
     source = read_settings_file(run / SETTINGS_FILE)
     if settings_type is not None:
-        _check_command(run, source, settings_type)
+        check_command(run, source, settings_type)
     stored = _checkpoint_settings(run)
     missing = sorted(stored.keys - source.keys) if stored else []
     if missing:
@@ -149,7 +149,7 @@ def read_run_settings(run: Path, settings_type: type[Settings] | None = None) ->
     return source
 
 
-def _check_command(run: Path, source: SettingsSource, settings_type: type[Settings]) -> None:
+def check_command(run: Path, source: SettingsSource, settings_type: type[Settings]) -> None:
     """Raise `InputError` if settings are those of another command than `settings_type`."""
     known = {field.name for field, _ in typed_fields(settings_type)}
     foreign_setting = next((key for key in source.values if key in _COMMAND_SETTINGS - known), None)
@@ -240,7 +240,7 @@ def _check_same_settings(run: Path, settings: Settings, changeable: frozenset[st
         if not has_checkpoints(run):
             return
         source = read_settings_file(run / SETTINGS_FILE)  # that of an older checkpoint
-    _check_command(run, source, type(settings))
+    check_command(run, source, type(settings))
     before = build_settings(type(settings), SettingsSource(settings.earlier_values), source)
     differences = list(_setting_differences(before, settings, ""))
     fixed = [difference for difference in differences if difference[0] not in changeable]
