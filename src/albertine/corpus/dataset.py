@@ -132,7 +132,7 @@ class PretrainDataset:
         return [samples[row] for row in range(len(indices))]
 
     def _is_causal(self, epoch: int, epoch_indices: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which samples of an epoch are causal, [samples]: the same fraction of each step."""
+        """Return which samples of an epoch are causal, [samples]: evenly distributed in training order."""
         indices, fraction = epoch * len(self) + epoch_indices, self._causal_fraction
         is_causal: NDArray[np.bool_] = np.floor((indices + 1) * fraction) > np.floor(indices * fraction)
         return is_causal

@@ -1,5 +1,7 @@
 """Finds duplicate documents by the fingerprints of their text, in linear time and bounded memory.
 
+Duplicates have the same sentences; white space was normalized when the text was divided into sentences.
+
 The fingerprints are distributed once over temporary files, by their remainder, so that equal ones
 are in the same file and each file can be sorted in memory. The time is proportional to the number
 of documents. The memory is one byte per document and one file of fingerprints.

@@ -2,7 +2,9 @@
 
 Text is encoded as a whole if the pipeline may look beyond a word (a `tokenizer.json` can hold any
 pipeline), or if the text has characters that only Python treats as spaces. The ids are the
-same either way. Special tokens never result from text: "[MASK]" in a book is ordinary text.
+same either way, with one rare exception: if a vocabulary keeps accents, a combining mark after a
+space that is not ASCII has a token only where words are encoded one by one.
+Special tokens never result from text: "[MASK]" in a book is ordinary text.
 
 See docs/decisions/word-by-word-encoding.md.
 """
