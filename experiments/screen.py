@@ -24,7 +24,8 @@ from albertine.corpus.batches import Batch, BatchLoader, DataPosition, collate
 from albertine.corpus.corpus import Corpus, open_corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
-from albertine.inference.minimal_pairs import score_minimal_pairs
+from albertine.errors import InputError
+from albertine.inference.minimal_pairs import first_of_each_paradigm, score_minimal_pairs
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
 from albertine.inference.settings import EvaluateSettings
 from albertine.model.strip import Strip
@@ -32,11 +33,13 @@ from albertine.pretrain.curriculum import CurriculumStages, parse_stages
 from albertine.pretrain.scores import SUM_COLUMNS, sample_sums
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import HeadSettings
+from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
+from albertine.text.documents import ReadErrors
 from albertine.train.muon import Muon
 from experiments.copied_pairs import CopiedPairsDataset
 from experiments.easy_samples import EasySamplesDataset
 from experiments.network import VariantEngine, VariantModel
-from experiments.save import save
+from experiments.save import check_save, save
 from experiments.starts import new_model
 from experiments.variation import Variation
 
@@ -68,23 +71,35 @@ def screen(
         pairs: minimal pairs of each paradigm.
         seconds: processor time of the training.
         name: name of the variation in the result.
-        out: file of results.
+        out: file of results; with minimal pairs, a run writes its line when it is trained, and again with
+            their score.
         save_to: folder to write the model to, if its network is that of ALBERT.
     """
     torch.set_num_threads(1)
     data = open_corpus(corpus)
     frequencies = TokenFrequencies.from_corpus(data)
     model = new_model(variation, data, frequencies.counts.astype(float))
+    # Before the training, so that a wrong option does not cost its time.
+    if save_to is not None:
+        check_save(model, data, save_to)
+    if blimp is not None:
+        _check_pairs(blimp, pairs)
+    out.open("a", encoding="utf-8").close()
     run = _Run(model, data, frequencies, seconds)
     run.train()
+    result = {"name": name, "seconds": seconds, "variation": asdict(variation), **run.result()}
+    _append(result, out)
     if save_to is not None:
         save(model, data, save_to)
-    result = {"name": name, "seconds": seconds, "variation": asdict(variation), **run.result()}
     if blimp is not None:
         result["blimp"] = _blimp_accuracy(model, data, blimp, pairs)
+        _append(result, out)
+    print(json.dumps({key: result[key] for key in ("name", "mask_loss", "blimp", "tokens") if key in result}))
+
+
+def _append(result: dict[str, Any], out: Path) -> None:
     with out.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(result) + "\n")
-    print(json.dumps({key: result[key] for key in ("name", "mask_loss", "blimp", "tokens") if key in result}))
 
 
 class _Stage(NamedTuple):
@@ -360,6 +375,13 @@ def _optimizers(model: VariantModel) -> list[tuple[Any, float]]:
     ]
     muon_dtype = torch.bfloat16 if v.precision == "bf16" else torch.float32
     return [(Muon(muon_groups, 0.0, muon_dtype), v.lr), (adamw, v.lr if v.adamw_lr is None else v.adamw_lr)]
+
+
+def _check_pairs(folder: Path, pairs: int) -> None:
+    """Raise `InputError` if the minimal pairs that are scored cannot be read."""
+    found = first_of_each_paradigm(read_minimal_pairs(str(folder), ReadErrors(skip=False)), pairs)
+    if not sum(1 for _ in found):
+        raise InputError(f"--blimp {folder}: no minimal pairs")
 
 
 def _blimp_accuracy(model: VariantModel, corpus: Corpus, folder: Path, pairs: int) -> float:

@@ -2,8 +2,10 @@
 
 import json
 import re
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cyclopts
@@ -22,6 +24,7 @@ import albertine
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.settings import ObjectiveSettings
+from albertine.errors import InputError
 from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
 from albertine.pretrain.unigram_baseline import TokenFrequencies
@@ -135,6 +138,11 @@ def test_series_has_only_known_options() -> None:
         named = {word.replace("--no-", "--") for word in options if word.startswith("--")}
         assert named <= known
     assert runs["fast"] == [*runs["depth"], "--masked", "0.3"]
+    assert runs["fast-falling-mask"] == [*runs["depth"], "--masked", "0.4, 0.15 from 0.7"]
+    app = cyclopts.App(result_action="return_value")
+    app.default(screen)
+    for options in runs.values():
+        app.parse_args([*options, "--corpus", "c"], print_error=False, exit_on_error=False)
 
 
 def test_commands_of_the_records_name_runs_of_the_series() -> None:
@@ -155,27 +163,138 @@ def test_commands_of_the_records_name_runs_of_the_series() -> None:
         assert set(arguments.arguments["only"]) <= names, command
 
 
+def _result(name: str, options: list[str], seconds: float = 600.0, **values: Any) -> str:
+    """Return the line of a finished run."""
+    app = cyclopts.App(result_action="return_value")
+    app.default(screen)
+    _, arguments, _ = app.parse_args([*options, "--corpus", "c"], print_error=False, exit_on_error=False)
+    variation = asdict(arguments.arguments["variation"])
+    return json.dumps({"name": name, "seconds": seconds, "variation": variation, **values}) + "\n"
+
+
 def test_series_runs_what_has_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr("subprocess.run", lambda command, **_: commands.append(command))
+
+    def run(command: list[str], **_: Any) -> Any:
+        commands.append(command)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr("subprocess.run", run)
     out = tmp_path / "results.jsonl"
-    finished = [(name, seed) for name, _ in read_series(SERIES) for seed in (1, 2) if name != "depth"]
-    lines = [{"name": name, "variation": {"seed": seed}} for name, seed in [*finished, ("depth", 2)]]
-    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = dict(read_series(SERIES))
+    lines = [
+        _result(name, [*options, "--seed", str(seed)])
+        for name, options in runs.items()
+        for seed in (1, 2)
+        if (name, seed) not in (("depth", 1), ("fast", 2), ("plain", 1))
+    ]
+    lines.append(_result("fast", [*runs["fast"], "--seed", "2", "--lr", "0.5"]))  # its options were others
+    lines.append(_result("plain", [*runs["plain"], "--seed", "1"], seconds=60.0))
+    without_new_switch = json.loads(lines[0])
+    del without_new_switch["variation"]["causal_head"]
+    lines[0] = json.dumps(without_new_switch) + "\n"
+    out.write_text("".join(lines))
     series(SERIES, corpus=tmp_path, seeds=[1, 2], out=out)
-    (command,) = commands
-    assert command[2:7] == ["experiments.screen", "--name", "depth", "--seed", "1"]
+    assert [(command[4], command[6]) for command in commands] == [
+        ("plain", "1"),
+        ("depth", "1"),
+        ("fast", "2"),
+    ]
+    assert commands[0][2:4] == ["experiments.screen", "--name"]
+    commands.clear()
+    series(SERIES, corpus=tmp_path, only=["masked30"], out=out)
+    assert not commands
+    series(SERIES, corpus=tmp_path, only=["masked30"], out=out, blimp=tmp_path)  # it has no minimal pairs yet
+    assert len(commands) == 1
+
+
+def test_series_says_what_is_unknown_and_what_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "subprocess.run", lambda command, **_: SimpleNamespace(returncode=int("depth" in command))
+    )
+    out = tmp_path / "results.jsonl"
+    with pytest.raises(InputError, match=r"--only fats: not in .*series.txt \(did you mean fast"):
+        series(SERIES, corpus=tmp_path, only=["plain", "fats"], out=out)
+    with pytest.raises(SystemExit) as error:
+        series(SERIES, corpus=tmp_path, only=["plain", "depth"], out=out)
+    assert "--name depth" in str(error.value.code)
+    assert "--name plain" not in str(error.value.code)
+    series(SERIES, corpus=tmp_path, only=["plain"], out=out)
+
+
+def test_wrong_options_are_refused_before_the_training(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("experiments.screen._Run.train", lambda _: pytest.fail("trained"))
+    out = tmp_path / "results.jsonl"
+
+    def message(variation: Variation = SMALL, **options: Any) -> str:
+        with pytest.raises(InputError) as error:
+            screen(variation, corpus=corpus.folder, out=out, **options)
+        return str(error.value)
+
+    assert "nothing" in message(blimp=tmp_path / "nothing")
+    assert "exists; give another folder" in message(save_to=tmp_path)
+    model = tmp_path / "models" / "model"
+    for changes, named in (
+        ({"gated": True}, "encoder.up.weight"),
+        ({"norm": "both"}, "encoder.norms.attention_in.weight"),
+        ({"activation": "squared-relu"}, "--activation squared-relu"),
+        ({"residual_scale": 0.5}, "--residual-scale 0.5"),
+    ):
+        assert named in message(replace(SMALL, **changes), save_to=model)  # type: ignore[arg-type]
+
+
+def test_a_run_is_recorded_before_its_minimal_pairs_are_scored(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("experiments.screen._Run.train", lambda _: None)
+    monkeypatch.setattr("experiments.screen._Run.result", lambda _: {"mask_loss": 5.0})
+    monkeypatch.setattr("experiments.screen._check_pairs", lambda *_: None)
+    out = tmp_path / "results.jsonl"
+    with pytest.raises(InputError):  # such as a folder that has disappeared
+        screen(SMALL, corpus=corpus.folder, out=out, blimp=tmp_path / "nothing")
+    assert json.loads(out.read_text())["mask_loss"] == 5.0
+    monkeypatch.setattr("experiments.screen._blimp_accuracy", lambda *_: 0.5)
+    screen(SMALL, corpus=corpus.folder, out=out, blimp=tmp_path / "pairs")
+    assert [json.loads(line).get("blimp") for line in out.read_text().splitlines()] == [None, None, 0.5]
+
+
+def _table_line(name: str, seed: int, loss: float, seconds: float = 600.0, **other: Any) -> str:
+    values = {"name": name, "seconds": seconds, "variation": {"seed": seed}, "mask_loss": loss}
+    return json.dumps(values | {"tokens": 1_250_000, "encoder_parameters": 823_000, **other})
 
 
 def test_table_compares_runs_of_the_same_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def run(name: str, seed: int, loss: float) -> str:
-        values = {"name": name, "variation": {"seed": seed}, "mask_loss": loss, "tokens": 1_250_000}
-        return json.dumps(values | {"encoder_parameters": 823_000, "blimp": 0.525})
-
-    lines = [run("plain", 1, 9.0), run("plain", 1, 5.9), run("plain", 2, 5.7)]
+    run = partial(_table_line, blimp=0.525)
+    lines = [run("plain", 1, 9.0), run("plain", 1, 5.9), _table_line("plain", 2, 5.7), run("plain", 2, 5.7)]
     (tmp_path / "results.jsonl").write_text("\n".join([*lines, run("deep", 2, 5.2), run("deep", 3, 5.0)]))
     table(tmp_path / "results.jsonl")
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| deep | 2 3 | 5.200 5.000 | -0.500 | 52.5 | 1.25M | 823k |",
         "| plain | 1 2 | 5.900 5.700 | +0.000 | 52.5 | 1.25M | 823k |",
+        "",
+        "Left out: 1 earlier results of the same name, seed, time and machine.",
+    ]
+    with pytest.raises(InputError, match=r"--reference plan: not in .*results.jsonl \(did you mean plain"):
+        table(tmp_path / "results.jsonl", reference="plan")
+
+
+def test_table_separates_times_and_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _table_line
+    lines = [
+        run("plain", 1, 5.9),
+        run("plain", 1, 5.0, seconds=1200.0),
+        run("deep", 1, 5.5, seconds=1200.0),
+        run("deep", 1, 5.8, machine="other"),
+    ]
+    (tmp_path / "results.jsonl").write_text("\n".join(lines))
+    table(tmp_path / "results.jsonl")
+    assert [line.split(" | ")[:4] for line in capsys.readouterr().out.splitlines()[2:]] == [
+        ["| plain, 1200 s", "1", "5.000", "+0.000"],
+        ["| deep, 1200 s", "1", "5.500", "+0.500"],
+        ["| deep, 600 s, other", "1", "5.800", ""],
+        ["| plain, 600 s", "1", "5.900", "+0.000"],
     ]
