@@ -8,10 +8,12 @@ from typing import get_args
 import pytest
 
 from albertine.errors import InputError
+from albertine.pretrain.settings import PretrainSettings
+from albertine.settings import SettingsSource, build_settings
 from albertine.study.catalog import claim_names, find_claim
 from albertine.study.claim import claim_version, merged, parse_claim
 from albertine.study.page import _arm_settings
-from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names
+from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names, shortest_training
 from albertine.study.settings import ScaleName, StudySettings
 from albertine.study.study import claim_runs, plan_studies
 from tests.study.test_real_tasks import COLUMNS, write_tasks
@@ -236,6 +238,7 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
         ),
         ('[scales.smoke]\nstories = "x"', "scales.smoke: stories is text, expected an integer"),
         ('[scales.smoke]\ntasks = ["x"]', "tasks: x: known: mnli, sst-2, rte"),
+        ('[scales.smoke]\ntasks = ["mnli", "rte", "mnli"]', "c: tasks: mnli: named twice; remove one"),
         (
             "[finetuning.SOP.settings]\ntrain.seed = 5",
             "c: finetuning.SOP.settings: train.seed: fixed by the study; remove it",
@@ -336,6 +339,63 @@ def test_the_page_has_the_settings_of_the_scale(scale: str, steps: int) -> None:
     claim = find_claim("preset-parts")
     report = SimpleNamespace(claim=claim, protocol=find_protocol(claim, scale))
     assert _arm_settings(report, "growing") == f'curriculum.depth = "grow", train.steps = {steps}'  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "equal_time", "message"),
+    [
+        ("", "", "the same settings at this scale; change one, or remove it"),
+        ("train.save_every = 5, ", "", "the same runs, because what differs changes no"),
+        (
+            "train.save_minutes = 5, ",
+            "",
+            "the same runs, because what differs changes no",
+        ),
+        ("train.precision = 'fp32', ", "", "the same runs"),
+        ("train.steps = 5, ", "equal_time = 'other'\n", "the same runs"),
+        ("train.steps = 5, ", "", None),
+        ("train.lr = 0.005, ", "equal_time = 'other'\n", None),
+    ],
+)
+def test_arms_that_would_share_their_runs_are_refused(
+    settings: str, equal_time: str, message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("albertine.study.protocol.precision_name", lambda *_: "fp32")
+    arms = f'[arms]\nother = {{ {settings}objective.pair = "sop" }}'
+    claim = parse_claim(equal_time + CLAIM.replace("[arms]", arms), "c", "c.toml")
+    if message is None:
+        check_arms(claim, find_protocol(claim, "smoke"))
+        return
+    with pytest.raises(InputError) as error:
+        check_arms(claim, find_protocol(claim, "smoke"))
+    assert str(error.value).startswith(f"c: arms other and SOP: {message}")
+
+
+def test_arms_with_samples_of_other_lengths_are_evaluated_on_the_same_ones(tmp_path: Path) -> None:
+    settings, text = (
+        StudySettings(scale="smoke"),
+        CLAIM.replace('"sop" }', '"sop", objective.max_length = 32 }'),
+    )
+    for claim, names in (
+        (parse_claim(text, "c", "c.toml"), {"NSP": "probe-4000-32", "SOP": "probe-4000"}),
+        (parse_claim(CLAIM, "c", "c.toml"), {"NSP": "probe-4000", "SOP": "probe-4000"}),
+    ):
+        (planned,) = claim_runs([claim], tmp_path / "out", settings)
+        runs = {arm: runs[0] for arm, runs in planned.by_arm().items()}
+        for arm, run in runs.items():
+            assert [part.name for part in run._parts(["mask_loss"])] == ["training", names[arm]]
+        assert len({run.probe_length for run in runs.values()}) == 1
+
+
+@pytest.mark.parametrize("scale", scale_names())
+def test_arms_of_the_package_are_evaluated_with_the_length_of_their_training(scale: str) -> None:
+    for claim in map(find_claim, claim_names()):
+        if not claim.only_scales or scale in claim.only_scales:
+            protocol = find_protocol(claim, scale)
+            for arm in claim.arms:
+                source = SettingsSource(arm_values(claim, protocol, arm), arm)
+                length = build_settings(PretrainSettings, source).longest_sample()
+                assert length == shortest_training(claim, protocol), (claim.name, arm)
 
 
 def test_steps_of_an_arm_with_equal_time_are_refused() -> None:

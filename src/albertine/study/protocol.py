@@ -3,12 +3,13 @@
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
 from albertine.checksums import json_checksum
+from albertine.device import choose_device, precision_name
 from albertine.errors import InputError, did_you_mean
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.pretrain.curriculum import GROW
@@ -18,7 +19,7 @@ from albertine.settings import ModelSettings, SettingsSource, build_settings, se
 from albertine.study.claim import MAX_SEEDS, Claim, claim_at, merged
 from albertine.study.measures import find_measure, why_impossible
 from albertine.study.recurrence import check_recurrence
-from albertine.study.run_identity import RESULTS_VERSION
+from albertine.study.run_identity import RESULTS_VERSION, run_identity
 from albertine.study.tasks import STUDY_TASKS, FinetuningPlan
 from albertine.tasks.task_sources import TASKS_WITH_SOURCES
 from albertine.world.stories import WORLD_VERSION
@@ -166,6 +167,8 @@ def _check_tasks(claim: Claim, protocol: Protocol) -> None:
     for task in tasks_to_finetune(claim, protocol):
         if task not in STUDY_TASKS:
             raise InputError(f"{claim.label}: tasks: {task}: known: {', '.join(STUDY_TASKS)}")
+        if protocol.tasks.count(task) > 1:
+            raise InputError(f"{claim.label}: tasks: {task}: named twice; remove one")
         if protocol.text == "own" and task not in TASKS_WITH_SOURCES:
             raise InputError(
                 f"{claim.label}: tasks: {task}: exists only in the little world; remove it, or use a scale "
@@ -189,6 +192,12 @@ def tasks_to_finetune(claim: Claim, protocol: Protocol) -> list[str]:
 def arm_values(claim: Claim, protocol: Protocol, arm: str) -> dict[str, Any]:
     """Return the settings of `albertine pretrain` that an arm sets, as nested tables."""
     return merged(protocol.pretrain, claim.arms[arm], protocol.arms.get(arm, {}))
+
+
+def shortest_training(claim: Claim, protocol: Protocol) -> int:
+    """Return the maximum length of the samples of the arm with the shortest ones, to evaluate all arms."""
+    sources = [SettingsSource(arm_values(claim, protocol, arm), arm) for arm in claim.arms]
+    return min(build_settings(PretrainSettings, source).longest_sample() for source in sources)
 
 
 def _changes(settings: PretrainSettings, key: str) -> bool:
@@ -252,13 +261,19 @@ def _check_that_arms_differ(claim: Claim, protocol: Protocol, arms: Mapping[str,
     seen: dict[str, str] = {}
     for arm, settings in arms.items():
         plan = claim.finetuning.get(arm, FinetuningPlan()).hash if protocol.tasks else None
-        identity = repr((settings_to_toml(settings), claim.starts.get(arm), plan))
-        other = seen.setdefault(identity, arm)
-        if other != arm:
-            raise InputError(
-                f"{claim.label}: arms {other} and {arm}: the same settings at this scale; change one, or "
-                "remove it"
-            )
+        precision = precision_name(settings.train.precision, choose_device(settings.device))
+        # With equal time, steps follow from the other settings.
+        steps = settings.train.steps if claim.equal_time is None else 0
+        train = replace(settings.train, precision=precision, steps=steps)
+        run = run_identity(replace(settings, train=train), "", claim.starts.get(arm))
+        other = seen.setdefault(repr((run, plan)), arm)
+        if other == arm:
+            continue
+        is_same = settings_to_toml(settings) == settings_to_toml(arms[other])
+        same = "the same settings" if is_same else "the same runs, because what differs changes no result,"
+        raise InputError(
+            f"{claim.label}: arms {other} and {arm}: {same} at this scale; change one, or remove it"
+        )
 
 
 def _check_measures(claim: Claim, models: Mapping[str, ModelSettings]) -> None:

@@ -37,6 +37,7 @@ from albertine.study.protocol import (
     check_arms,
     find_protocol,
     protocol_version,
+    shortest_training,
     tasks_to_finetune,
 )
 from albertine.study.repeated_samples import check_epochs
@@ -75,10 +76,13 @@ class ClaimRuns:
             steps = equal_time_steps(self.timings(), self.claim.equal_time)
             values = {arm: merged(values[arm], {"train": {"steps": steps[arm]}}) for arm in values}
 
+        probe_length = shortest_training(self.claim, self.protocol)
+
         def run(arm: str, seed: int) -> StudyRun:
             start = self.claim.starts.get(arm)
             before = None if start is None else run(start, seed)
-            return StudyRun(self.data, self.protocol, arm, values[arm], seed, before, self._plan(arm))
+            plan = self._plan(arm)
+            return StudyRun(self.data, self.protocol, arm, values[arm], seed, before, plan, probe_length)
 
         return {arm: [run(arm, seed) for seed in range(self.protocol.seeds)] for arm in self.claim.arms}
 

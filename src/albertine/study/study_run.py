@@ -73,6 +73,8 @@ class StudyRun:
         seed: seed of weights, samples and fine-tuning.
         start: the run whose weights it starts from; None for random weights.
         finetuning: how it is fine-tuned and scored; None for once on each task, scored on dev.
+        probe_length: longest held-out sample, with which all arms of a claim are evaluated; None for that of
+            the training.
     """
 
     data: StudyData
@@ -82,6 +84,7 @@ class StudyRun:
     seed: int
     start: "StudyRun | None" = None
     finetuning: FinetuningPlan | None = None
+    probe_length: int | None = None
 
     @property
     def name(self) -> str:
@@ -197,10 +200,15 @@ class StudyRun:
         """Return the parts that give the measures; the training is the first."""
         sources, parts = {MEASURES[name].source for name in measures}, [self._training]
         if "probe" in sources:
-            parts.append(RunPart(f"probe-{self.protocol.probe_tokens}", measures_from("probe"), self._probe))
+            parts.append(RunPart(self._probe_name, measures_from("probe"), self._probe))
         if "layers" in sources:
             parts.append(self._layers)
         return parts + [self._task_part(task) for task in self.tasks(measures)]
+
+    @property
+    def _probe_name(self) -> str:
+        name, length = f"probe-{self.protocol.probe_tokens}", self.probe_length
+        return name if length in (None, self.settings.longest_sample()) else f"{name}-{length}"
 
     def _task_part(self, task: str) -> RunPart:
         name = f"{task}-{self._finetuning_key}"
@@ -323,8 +331,8 @@ class StudyRun:
         return build_settings(PretrainSettings, stored).init_from
 
     def _probe(self) -> PartResult:
-        # Samples as long as those of the training: later positions have not been trained.
-        length = self.settings.longest_sample()
+        # Not longer than the samples of the training: later positions have not been trained.
+        length = self.probe_length or self.settings.longest_sample()
         return probe_measures(self.model_folder, self.data.corpus, self.protocol.probe_tokens, length)
 
     def _measure_layers(self) -> PartResult:
