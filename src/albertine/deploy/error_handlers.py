@@ -33,18 +33,6 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
     """
     known = ", ".join(dict.fromkeys(route.path for route in routes))
 
-    async def bad_request(_: Request, error: Exception) -> Response:
-        return error_response(400, str(error))
-
-    async def tei_error(_: Request, error: Exception) -> Response:
-        assert isinstance(error, TeiError)
-        return error_response(
-            error.http_status, str(error), _RETRY_HEADERS if error.http_status == 429 else None
-        )
-
-    async def unavailable(_: Request, error: Exception) -> Response:
-        return error_response(503, str(error), _RETRY_HEADERS)
-
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         path, headers = display_text(request.scope["path"]), dict(error.headers or {})
@@ -56,17 +44,9 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
         }
         return error_response(error.status_code, messages.get(error.status_code, error.detail), headers)
 
-    async def client_disconnected(_: Request, error: Exception) -> Response:  # noqa: ARG001
-        return Response(status_code=_DISCONNECTED)
-
-    async def out_of_memory(_: Request, error: Exception) -> Response:
-        return error_response(
-            503, f"out of memory ({' '.join(str(error).split())}); send fewer items per request"
-        )
-
     async def internal_error(request: Request, error: Exception) -> Response:
         if is_out_of_memory(error):
-            return await out_of_memory(request, error)
+            return await _out_of_memory(request, error)
         line = f"internal error: {type(error).__name__}: {' '.join(str(error).split())}"
         record = current_record.get()
         log.error(
@@ -78,14 +58,37 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
         return error_response(500, line)
 
     return {
-        InputError: bad_request,
-        TeiError: tei_error,
-        ServerBusy: unavailable,
+        InputError: _bad_request,
+        TeiError: _tei_error,
+        ServerBusy: _unavailable,
         HTTPException: http_error,
-        ClientDisconnect: client_disconnected,
-        MemoryError: out_of_memory,
+        ClientDisconnect: _client_disconnected,
+        MemoryError: _out_of_memory,
         Exception: internal_error,
     }
+
+
+async def _bad_request(_: Request, error: Exception) -> Response:
+    return error_response(400, str(error))
+
+
+async def _tei_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TeiError)
+    return error_response(error.http_status, str(error), _RETRY_HEADERS if error.http_status == 429 else None)
+
+
+async def _unavailable(_: Request, error: Exception) -> Response:
+    return error_response(503, str(error), _RETRY_HEADERS)
+
+
+async def _client_disconnected(_: Request, error: Exception) -> Response:  # noqa: ARG001
+    return Response(status_code=_DISCONNECTED)
+
+
+async def _out_of_memory(_: Request, error: Exception) -> Response:
+    return error_response(
+        503, f"out of memory ({' '.join(str(error).split())}); send fewer items per request"
+    )
 
 
 def _allowed_methods(routes: Sequence[Route], path: str) -> list[str]:

@@ -112,15 +112,7 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     has_two_texts = task.task_type.finds_in_passage or _has_text_pairs(train)
     model_settings = with_marks(model_settings, settings, has_two_texts=has_two_texts)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
-    dev_data = _dev_data(task, settings)
-    if len(dev) < _FEW_EXAMPLES:
-        progress.print_message(
-            f"{dev_data or settings.data}: {_few_examples(task, card, len(dev), dev_data)}"
-        )
-    for problem in () if task.labels else doubtful_labels(card.labels):
-        progress.print_message(f"{settings.data}: {problem}")
-    for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
-        progress.print_message(message)
+    _print_warnings(task, card, settings, train, dev)
     task_type = create_task_type(
         card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout(settings)
     )
@@ -145,6 +137,25 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     )
     task_type.fit_target_transform(data.train_samples, str(settings.data))
     return data
+
+
+def _print_warnings(
+    task: Task,
+    card: TaskCard,
+    settings: FinetuneSettings,
+    train: Sequence[Example],
+    dev: Sequence[Example],
+) -> None:
+    """Print what is doubtful about the examples: few for the evaluation, strange labels, and rare ones."""
+    dev_data = _dev_data(task, settings)
+    if len(dev) < _FEW_EXAMPLES:
+        progress.print_message(
+            f"{dev_data or settings.data}: {_few_examples(task, card, len(dev), dev_data)}"
+        )
+    for problem in () if task.labels else doubtful_labels(card.labels):
+        progress.print_message(f"{settings.data}: {problem}")
+    for message in rare_label_messages(train, dev, str(settings.data), dev_data, header=settings.header):
+        progress.print_message(message)
 
 
 def _few_examples(task: Task, card: TaskCard, count: int, dev_data: str | None) -> str:

@@ -1,9 +1,11 @@
 """Prints the results of fine-tuning, as a table or as JSON."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.markup import escape
+from rich.table import Table
 
 from albertine import progress
 from albertine.display import counted
@@ -27,36 +29,8 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
         progress.print_json(results.to_json())
         return
     names = shown_metrics(common_metrics(runs))
-    table = progress.result_table(
-        "run",
-        "learning rate",
-        "batch size",
-        "dropout",
-        "best step",
-        "metrics",
-        left_aligned=("run", "metrics"),
-    )
-    for run in runs:
-        best_step = run.progress
-        if run.restarts:
-            best_step += f", {counted(run.restarts, 'restart')}"
-        cells = (f"{run.lr:.3g}", f"{run.batch_size:,}", f"{run.dropout:g}", best_step)
-        metrics = {name: run.metrics[name] for name in names}
-        table.add_row(escape(run.run_name or Path(out).name), *cells, escape(format_metrics(metrics)))
-    like_best = results.runs_like_best
-    if len(like_best) > 1:
-        medians = results.median_metrics
-        of_best = " of the best point" if results.num_settings > 1 else ""
-        shown = format_metrics({name: medians[name] for name in names})
-        table.add_row(f"median{of_best}", *[""] * 4, escape(shown))
-        values_by_metric = {name: [run.metrics[name] for run in like_best] for name in names}
-        ranges = (
-            f"{metric_title(name)} {format_metric(name, min(values))} to {format_metric(name, max(values))}"
-            for name, values in values_by_metric.items()
-        )
-        table.add_row(f"range{of_best}", *[""] * 4, escape(", ".join(ranges)))
     console = progress.result_console()
-    console.print(table)
+    console.print(_table(out, results, names))
     best = results.best
     published = best.run_name or f"the model of step {best.best_step:,}"
     console.print(
@@ -78,3 +52,30 @@ def show_finetune_results(out: str | Path, results: FinetuneResults, *, as_json:
         console.print(f"bag of words, on the same examples: {scores}", highlight=False, markup=False)
     if results.baseline_advice:
         console.print(results.baseline_advice, highlight=False, markup=False, soft_wrap=True)
+
+
+def _table(out: str | Path, results: FinetuneResults, names: Sequence[str]) -> Table:
+    """Return a table of the runs with these metrics, and their spread if several have the best settings."""
+    table = progress.result_table(
+        *("run", "learning rate", "batch size", "dropout", "best step", "metrics"),
+        left_aligned=("run", "metrics"),
+    )
+    for run in results.runs:
+        best_step = run.progress
+        if run.restarts:
+            best_step += f", {counted(run.restarts, 'restart')}"
+        cells = (f"{run.lr:.3g}", f"{run.batch_size:,}", f"{run.dropout:g}", best_step)
+        metrics = {name: run.metrics[name] for name in names}
+        table.add_row(escape(run.run_name or Path(out).name), *cells, escape(format_metrics(metrics)))
+    like_best = results.runs_like_best
+    if len(like_best) > 1:
+        medians = format_metrics({name: results.median_metrics[name] for name in names})
+        ranges = [_range(name, [run.metrics[name] for run in like_best]) for name in names]
+        of_best = " of the best point" if results.num_settings > 1 else ""
+        table.add_row(f"median{of_best}", *[""] * 4, escape(medians))
+        table.add_row(f"range{of_best}", *[""] * 4, escape(", ".join(ranges)))
+    return table
+
+
+def _range(name: str, values: Sequence[float]) -> str:
+    return f"{metric_title(name)} {format_metric(name, min(values))} to {format_metric(name, max(values))}"
