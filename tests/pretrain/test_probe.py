@@ -115,6 +115,16 @@ def test_confidence_intervals_have_their_coverage(
     assert least_wilson < wilson_hits / 400 < 0.99
 
 
+def test_intervals_of_few_samples_end_where_values_do() -> None:
+    sums = np.zeros((2, len(SUM_COLUMNS)))
+    sums[:, SUM_COLUMNS.index("num_targets")] = 4
+    sums[:, SUM_COLUMNS.index("mlm_loss")] = (1, 20)
+    sums[:, SUM_COLUMNS.index("mlm_correct")] = (4, 1)
+    loss, share = (ratio_estimate(sums, column, "num_targets") for column in ("mlm_loss", "mlm_correct"))
+    assert (loss.low, share.low, share.high) == (0.0, 0.0, 1.0)
+    assert loss.high > loss.value
+
+
 def test_estimates_of_no_samples_are_nan() -> None:
     empty = np.zeros((0, len(SUM_COLUMNS)))
     assert math.isnan(ratio_estimate(empty, "mlm_loss", "num_targets").value)

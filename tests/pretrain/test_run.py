@@ -27,7 +27,7 @@ from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.pretraining import Pretraining
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
-from albertine.pretrain.setup import resolved_settings
+from albertine.pretrain.setup import check_causal_fraction, resolved_settings
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings, SettingsSource, build_settings
 from albertine.settings.model import MAX_LAYERS
@@ -196,6 +196,17 @@ def test_causal_samples_that_cannot_be_are_refused(
     with pytest.raises(InputError, match=message):
         pretrain(tmp_path / "run", replace(settings, model=replace(MODEL, **model), objective=objective))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("samples", "fraction"), [(5, 0.8), (5, 0.2), (10, 0.9)])
+def test_a_step_with_one_sample_of_a_kind_is_large_enough(
+    samples: int, fraction: float, settings: PretrainSettings
+) -> None:
+    settings = replace(settings, objective=replace(settings.objective, causal_fraction=fraction))
+    length = settings.longest_sample()
+    check_causal_fraction(with_train(settings, batch_tokens=samples * length))
+    with pytest.raises(InputError, match=f"a step of {samples - 1} samples is too small"):
+        check_causal_fraction(with_train(settings, batch_tokens=(samples - 1) * length))
 
 
 def test_samples_that_repeat_need_larger_steps(settings: PretrainSettings, tmp_path: Path) -> None:

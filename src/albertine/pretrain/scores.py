@@ -61,9 +61,18 @@ def _batch_sums(model: Any, batch: Batch, mask_id: int, depth: int | None) -> Te
 
 
 def ratio_estimate(sums: SampleSums, numerator: str, denominator: str | None) -> Estimate:
-    """Return the ratio of the sums of two columns; without a denominator, the mean of `numerator`."""
+    """Return the ratio of the sums of two columns; without a denominator, the mean of `numerator`.
+
+    The interval of a few samples is cut off where no loss and no share can be: below 0, and a share above 1.
+    """
     counts = np.ones(len(sums)) if denominator is None else sums[:, SUM_COLUMNS.index(denominator)]
-    return ratio_of_sums(sums[:, SUM_COLUMNS.index(numerator)], counts)
+    estimate = ratio_of_sums(sums[:, SUM_COLUMNS.index(numerator)], counts)
+    largest = 1.0 if numerator.endswith("_correct") else math.inf
+    low, high = (
+        bound if math.isnan(bound) else min(max(bound, 0.0), largest)
+        for bound in (estimate.low, estimate.high)
+    )
+    return Estimate(estimate.value, low, high)
 
 
 def ratio_of_sums(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Estimate:
