@@ -246,7 +246,7 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
     [
         (
             ["info", "albert-lage"],
-            "albert-lage: neither a folder, a hub name nor a preset (did you mean albert-large?)",
+            "albert-lage: neither a preset nor a folder (did you mean albert-large?)",
         ),
         (["info", "--model.heads", "5"], "--model.heads 5: must divide hidden_size = 768; try 4 or 6"),
         (

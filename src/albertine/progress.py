@@ -255,12 +255,17 @@ def progress_text(description: str, done: int, total: int | None, seconds: float
     """Return the progress line: amount done, rate, and time left or taken."""
     rate = done / seconds if seconds > 0 else 0.0
     rate_text = f"{rate:,.0f} {unit}/s" if rate >= 9.95 else f"{rate:.1f} {unit}/s"
+    done_text = f"{done:,} {_singular(unit) if done == 1 else unit}"
     if total is None or done > total:
-        return f"{description}: {done:,} {unit}, {rate_text}, {format_duration(seconds)} so far"
+        return f"{description}: {done_text}, {rate_text}, {format_duration(seconds)} so far"
     if done == total:
-        return f"{description}: {done:,} {unit}, {rate_text}, took {format_duration(seconds)}"
+        return f"{description}: {done_text}, {rate_text}, took {format_duration(seconds)}"
     time_left = format_duration((total - done) / rate) if rate else "unknown time"
     return f"{description}: {100 * done // total}% of {total:,} {unit}, {rate_text}, {time_left} left"
+
+
+def _singular(unit: str) -> str:
+    return unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
 
 
 def format_duration(seconds: float) -> str:

@@ -449,7 +449,7 @@ def test_the_command_prints_lines_or_json_and_its_status(
         (["a.jsonl", "--text", "txt"], "no column txt (did you mean text?)"),
         (["a.jsonl", "--label", "stars"], "no column stars"),
         (["a.jsonl", "--dev", "a.txt"], "--dev a.txt: not a table"),
-        (["a.jsonl", "--tokenizer", "none"], "none: neither a folder, a hub name nor a preset"),
+        (["a.jsonl", "--tokenizer", "none"], "none: no such folder"),
         ([], "no text: name a file"),
         (["a.jsonl", "--text", "text "], 'no column "text " (did you mean text?)'),
         (["a.jsonl", "--max-length", "16"], "--max-length 16: needs a tokenizer"),

@@ -142,6 +142,7 @@ def test_threads_share_a_pipeline(pipeline: EmbeddingPipeline) -> None:
     ("call", "message"),
     [
         (lambda embed: embed(["mi", 3]), "text 1: must be text, not int"),
+        (lambda embed: embed(5), "texts: must be a text or a list of texts, not int"),
         (lambda embed: embed("\ud800"), "text: an unpaired surrogate"),
         (lambda embed: embed("mi", pooling="max"), "pooling max: unknown; known: mean, cls"),
     ],

@@ -104,6 +104,17 @@ def test_invalid_requests_raise(checkpoint: Path, corpus: Corpus, tmp_path: Path
         fill_mask.fill("[MASK] \ud800")
     with pytest.raises(InputError, match="text: must be text, not int"):
         fill_mask.order_probability(1, "b")  # type: ignore[arg-type]
+    for arguments in ({"depth": 0}, {"depth": 1.5}, {"top_k": 0}, {"top_k": -1}):
+        with pytest.raises(InputError, match=r"must be (an integer|between)"):
+            fill_mask.fill("a [MASK]", **arguments)  # type: ignore[arg-type]
+    for call in (
+        lambda: fill_mask.score(["a"], depth=0),
+        lambda: fill_mask.score(None),  # type: ignore[arg-type]
+        lambda: fill_mask.fill(None),  # type: ignore[arg-type]
+        lambda: fill_mask.order_probability("a", None),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError, match="must be"):
+            call()
     with pytest.raises(InputError, match="a preset"):
         albertine.fill_mask_pipeline("albert-base")
     classifier = Model(replace(MODEL, vocab_size=len(corpus.tokenizer)), HeadSettings(kind="classify"))

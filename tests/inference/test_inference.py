@@ -655,7 +655,15 @@ def test_pipeline_for_every_task_type(checkpoint: Path, tmp_path: Path) -> None:
     )
     assert isinstance(regressor("ka")["value"], float)
     invalid_calls: list[tuple[Callable[[], Any], str]] = [
-        (lambda: reader("ka"), "question: must be text"),
+        (lambda: reader("ka"), "text: not for this model; this model takes context and question"),
+        (lambda: reader(question="ka?"), "context: missing; this model takes"),
+        (lambda: pair_classifier("ka", "lo", question="mi"), "question: not for this model"),
+        (lambda: pair_classifier(["ka"], "lo"), "text_pair: must be a list, as text is"),
+        (lambda: chooser(question="ka", context=3, options=["mi", "vu"]), "context: must be text, not int"),  # type: ignore[arg-type]
+        (lambda: tagger(["ka lo", "mi"]), "text: ka lo is not one word; .* give a list of lists of words"),
+        (lambda: tagger([1]), "text: must be text, not int"),
+        (lambda: pipeline(tmp_path / "tag", precision="fp16"), "precision fp16: unknown; known: auto, fp32"),
+        (lambda: pipeline(tmp_path / "tag", engine="foo"), "engine foo: unknown; known: torch"),  # type: ignore[call-overload]
         (lambda: pair_classifier(["ka"], ["lo", "mi"]), "lists of different lengths"),
         (lambda: chooser(question="ka"), "options: missing"),
         (lambda: chooser(question="ka", options=[1, 2]), "lists of text|must be text"),  # type: ignore[list-item]

@@ -101,7 +101,7 @@ def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path, i
             "InputError someone/nothing: neither a local folder nor a repository on the hub",
         ),
         (["someone/small", "v9"], "InputError someone/small: the hub repository has no revision v9"),
-        (["nonsense"], "InputError nonsense: neither a folder, a hub name nor a preset"),
+        (["nonsense"], "InputError nonsense: no such folder; a model is a folder, or a hub"),
     ],
 )
 def test_missing_repository_error(hub: dict[str, str], arguments: list[str], message: str) -> None:

@@ -461,7 +461,7 @@ def test_depth_grows_with_a_preset_of_the_family_where_it_can(
             "must hold a sample",
         ),
         ({"corpus": Path("/nowhere")}, "/nowhere: no such folder; name the folder of a corpus"),
-        ({"init_from": "/nowhere/at/all"}, "neither a folder, a hub name nor a preset"),
+        ({"init_from": "/nowhere/at/all"}, "no such folder; a model is a folder"),
         ({"device": "cuda"}, "torch sees no GPU here"),
     ],
 )

@@ -278,7 +278,7 @@ def test_wrong_input_is_refused_before_anything_is_written(
         (card_words(run, out, "--data", str(tmp_path / "nowhere")), "nowhere: No such file or directory"),
         (card_words(run, out, "--data", str(tmp_path / "photos" / "one.jpg")), "one.jpg: Not a directory"),
         (card_words(judge, out, "--data", str(tasks)), "judge: its head is classify; only a pre-trained"),
-        (card_words(tmp_path / "none", out, "--data", str(tasks)), "none: neither a folder"),
+        (card_words(tmp_path / "none", out, "--data", str(tasks)), "none: no such folder"),
         (
             card_words(run, tmp_path / "photos", "--data", str(tasks)),
             "photos: exists and is not a report card",

@@ -113,8 +113,8 @@ def test_truncated_tokens_are_counted(albertine_tokenizer: Tokenizer) -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({"context": ["ka", "lo"], "options": ["mi", "vu"]}, "context: 2 texts for 1 lists of options"),
-        ({"question": ["ka"], "options": [["mi", "vu"]] * 2}, "question: 1 texts for 2 lists of options"),
+        ({"context": ["ka", "lo"], "options": ["mi", "vu"]}, "context: 2 texts for 1 list of options"),
+        ({"question": ["ka"], "options": [["mi", "vu"]] * 2}, "question: 1 text for 2 lists of options"),
         ({"options": [["mi", "vu"], "lo"]}, "options: must be a list of texts, or a list of such lists"),
         ({"options": {"a": "mi"}}, "options: must be a list of texts, or a list of such lists"),
     ],

@@ -56,6 +56,7 @@ class LimitedConnection(H11Protocol):
     waiting_since = 0.0
     _timer: asyncio.TimerHandle | None = None
     _unsent_bytes = inf
+    _is_refused, _num_discarded = False, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request; if there are too many connections, close an idle one or refuse this one."""
@@ -67,6 +68,7 @@ class LimitedConnection(H11Protocol):
             if len(self.connections) > limit + limit // 4:
                 # Waiting for the request would keep the file descriptor open for longer.
                 self._refuse(503, _TOO_MANY, _RETRY_HEADERS)
+                self.transport.close()
             self.app = self._recorder.for_app(_refuse_request)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -76,6 +78,11 @@ class LimitedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Process data from the client; the time limit of a request begins when the previous one ends."""
+        if self._is_refused:
+            self._num_discarded += len(data)
+            if self._num_discarded > _REFUSAL_BYTES:
+                self.transport.close()
+            return
         super().data_received(data)
         self._update_timer()
 
@@ -119,6 +126,8 @@ class LimitedConnection(H11Protocol):
 
     def _update_timer(self) -> None:
         """Run the timer while the server waits for the client, and only then."""
+        if self._is_refused:
+            return
         if not self.waits_for_client:
             self._stop_waiting()
         elif self._timer is None:
@@ -165,7 +174,21 @@ class LimitedConnection(H11Protocol):
         if self.cycle is not None:  # its handler would write into the closed connection
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        self.transport.close()
+        self._close_after_reading()
+
+    def _close_after_reading(self) -> None:
+        """Close the connection after reading what the client still sends, up to limits.
+
+        Closing it with unread data would reset it, and the client could lose the response.
+        """
+        self._stop_waiting()
+        self._is_refused = True
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self._timer = self.loop.call_later(_REFUSAL_SECONDS, self.transport.close)
 
     def _close_an_idle_connection(self) -> bool:
         """Close the connection that has waited longest for its client; return whether there is one."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from albertine.deploy.batcher import BatchFunction, ItemResult
 from albertine.deploy.embedding import Embedder
+from albertine.deploy.errors import ItemTooLong
 from albertine.deploy.paths import DEFAULT_PATHS, EMBED_PATH, OPENAI_PATHS, TOKENIZE_PATH
 from albertine.deploy.tokenization import make_tokenize_function
 from albertine.display import display_text
@@ -70,7 +71,7 @@ class Endpoint:
                 raise InputError(f"{field.name}: {problem}; must be {field.description}")
         size = sum(map(_num_characters, payload.values()))
         if size > MAX_CHARACTERS:
-            raise InputError(f"{size:,} characters; an item may have at most {MAX_CHARACTERS:,}")
+            raise ItemTooLong(f"{size:,} characters; an item may have at most {MAX_CHARACTERS:,}")
         values = {name: value for name, value in payload.items() if value is not None}
         return self.parse_fields(**values), size
 

@@ -6,6 +6,12 @@ from starlette.responses import JSONResponse
 
 from albertine.deploy.paths import OPENAI_PATHS
 from albertine.deploy.request_record import current_record, new_request_id
+from albertine.errors import InputError
+
+
+class ItemTooLong(InputError):  # noqa: N818  # what is wrong
+    """An item of a request has too many characters."""
+
 
 # Names of text-embeddings-inference for kinds of errors; all others are errors of the request.
 _ERROR_TYPES: Mapping[int, str] = {424: "Backend", 429: "Overloaded", 500: "Backend", 503: "Overloaded"}

@@ -13,7 +13,7 @@ from albertine import progress
 from albertine.deploy import openai_embeddings, tei
 from albertine.deploy.batcher import ItemResult, RequestBatcher, ServerBusy
 from albertine.deploy.endpoints import Endpoint, ServedModel, logits_batcher
-from albertine.deploy.errors import error_response
+from albertine.deploy.errors import ItemTooLong, error_response
 from albertine.deploy.paths import EMBED_PATH, TOKENIZE_PATH
 from albertine.deploy.request_record import current_record
 from albertine.deploy.tei import MAX_REQUEST_ITEMS, TeiError
@@ -128,11 +128,15 @@ def tokenize_handler(batchers: Mapping[str, RequestBatcher]) -> PayloadHandler:
 def _parse_texts(
     items: Sequence[Any], parse_item: Callable[[Any], tuple[Any, int]], key: str = "inputs"
 ) -> list[tuple[Any, int]]:
-    """Return the batch input of each item, with its size in characters; errors have status 422."""
+    """Return the batch input of each item, with its size in characters.
+
+    Errors have status 413 if an item is too long, and else 422.
+    """
     try:
         return [parse_item(item) for item in items]
     except InputError as error:
-        raise TeiError(422, f"{key}: {error}") from None
+        status = 413 if isinstance(error, ItemTooLong) else 422
+        raise TeiError(status, f"{key}: {error}") from None
 
 
 async def _submit_tei(
@@ -208,8 +212,10 @@ def _parse_json(body: bytes) -> Any:
         return json.loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"not valid JSON (not UTF-8, at byte {error.start:,})") from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON ({error})") from None
+    except RecursionError:
+        raise InputError("JSON that is nested too deeply") from None
     except ValueError:  # Python reads no integers of thousands of digits
         raise InputError("not valid JSON (a number has too many digits)") from None
 

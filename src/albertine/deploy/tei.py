@@ -11,8 +11,9 @@ from typing import Any
 from albertine.deploy.batcher import MAX_BATCH_ITEMS
 from albertine.deploy.embedding import normalized
 from albertine.deploy.endpoints import MAX_CHARACTERS, ServedModel
+from albertine.deploy.errors import ItemTooLong
 from albertine.display import display_text
-from albertine.errors import AlbertineError, InputError
+from albertine.errors import AlbertineError
 from albertine.text.unicode_check import check_text
 from albertine.version import __version__
 
@@ -128,7 +129,7 @@ def parse_text(text: str) -> tuple[str, int]:
     """Return a text as the input of a batch, with its size in characters."""
     check_text(text, "text")
     if len(text) > MAX_CHARACTERS:
-        raise InputError(f"{len(text):,} characters; an item may have at most {MAX_CHARACTERS:,}")
+        raise ItemTooLong(f"{len(text):,} characters; an item may have at most {MAX_CHARACTERS:,}")
     return text, len(text)
 
 

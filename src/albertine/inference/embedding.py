@@ -107,6 +107,8 @@ class EmbeddingPipeline:
                 that of the pipeline.
             normalize: whether to divide a vector by its length; by default that of the pipeline.
         """
+        if not isinstance(texts, Iterable):
+            raise InputError(f"texts: must be a text or a list of texts, not {type(texts).__name__}")
         text_list = [texts] if isinstance(texts, str) else list(texts)
         for index, text in enumerate(text_list):
             check_text(text, "text" if isinstance(texts, str) else f"text {index}")

@@ -24,7 +24,7 @@ from albertine.interop.load import load_masked_lm
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings.engine import EngineName, EngineOptions
-from albertine.settings.exit_rule import ExitRule
+from albertine.settings.exit_rule import ExitRule, check_depth
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from albertine.text.unicode_check import check_text
 
@@ -97,6 +97,9 @@ class FillMaskPipeline:
             top_k: number of tokens for each position.
             depth: number of steps of depth; None for those of the model.
         """
+        check_depth(depth)
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
+            raise InputError(f"top_k {top_k}: must be an integer, at least 1")
         strip = Strip.from_sequences([ids], [segments])
         if depth is None:
             output = self.engine.run(strip)
@@ -118,6 +121,7 @@ class FillMaskPipeline:
 
     def scorer_at(self, depth: int | None) -> PseudoLikelihoodScorer:
         """Return a scorer that takes a number of steps of depth; None for those of the model."""
+        check_depth(depth)
         if depth is None:
             return self.scorer
         return PseudoLikelihoodScorer(self.engine, self.tokenizer, depth)
@@ -152,6 +156,7 @@ class FillMaskPipeline:
         """Return token ids and segments of a pair of texts, each [tokens]."""
         if not self.has_pair_head:
             raise InputError("order: the model has no pair head; it can only fill masks")
+        check_text(second, "second text")
         return self._encode(first, second)
 
     def order_probability_of_ids(self, ids: Sequence[int], segments: Sequence[int]) -> float:
@@ -161,9 +166,7 @@ class FillMaskPipeline:
         return float(probabilities[0])  # label 1 is a swapped or random pair
 
     def _encode(self, text: str, other: str | None = None) -> tuple[list[int], list[int]]:
-        for value in (text, other):
-            if value is not None:
-                check_text(value, "text")
+        check_text(text, "text")
         ids, segments = self.tokenizer.encode_with_special_tokens(text, other)
         max_length = self.engine.model_settings.max_length
         if len(ids) > max_length:

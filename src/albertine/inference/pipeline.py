@@ -67,10 +67,24 @@ class Pipeline:
 
     def parse(self, **inputs: Any) -> tuple[Sequence[Example], bool]:
         """Return the examples in the arguments of a call, and whether these are lists."""
+        self._check_arguments(inputs)
         try:
             return self._task_type.parse_inputs(inputs)
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.type_name}: expected text or lists of text ({error})") from None
+
+    def _check_arguments(self, inputs: Mapping[str, Any]) -> None:
+        """Raise `InputError` for an argument that the model does not take, or one that is missing."""
+        given = [name for name, value in inputs.items() if value is not None]
+        taken = [field.name for field in self.input_fields]
+        needed = [field.name for field in self.input_fields if field.required]
+        advice = f"this model takes {' and '.join(taken)}"
+        for name in given:
+            if name not in taken:
+                raise InputError(f"{name}: not for this model; {advice}")
+        for name in needed:
+            if name not in given:
+                raise InputError(f"{name}: missing; {advice}")
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
         """Return the predictions for examples, in order; see `Scorer.predict`."""

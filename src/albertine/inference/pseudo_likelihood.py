@@ -12,7 +12,7 @@ at the tokens in which they differ, and those of both methods at words of one to
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +90,8 @@ class PseudoLikelihoodScorer:
         """Return the scores of texts, in order; raise `InputError` if a text is too long for the model."""
         if isinstance(texts, str):
             raise InputError("texts: must be a list of texts, not one text")
+        if not isinstance(texts, Iterable):
+            raise InputError(f"texts: must be a list of texts, not {type(texts).__name__}")
         if method not in SCORING_METHODS:
             raise InputError(f"method {method}: unknown; known: {', '.join(SCORING_METHODS)}")
         for index, value in enumerate(texts):

@@ -19,6 +19,8 @@ from albertine.tasks.registry import MINIMAL_PAIR_TASKS, is_minimal_pair_task
 
 def show_evaluation(models: Sequence[str], settings: EvaluateSettings, *, as_json: bool) -> None:
     """Evaluate models on their tasks or on minimal pairs, and print the results."""
+    if len(set(models)) < len(models):
+        raise InputError("a model is named twice; name each model once")
     if is_minimal_pair_task(settings.task):
         if settings.exit is not None or settings.exits is not None:
             raise InputError(f"--exit and --exits are for fine-tuned models, not for --task {settings.task}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from albertine.display import display_value
-from albertine.errors import InputError, WorkError, did_you_mean
+from albertine.errors import InputError, WorkError
 from albertine.interop.export_record import EXPORT_FILE, read_export_record
 from albertine.interop.tensor_names import ANSWERABLE_FILE, CO_MATCHING_FILE, EXITS_FILE, MATCHING_FILE
 from albertine.interop.transformers_config import MODELING_FILE
@@ -156,9 +156,7 @@ def _locate(source: str | Path, revision: str | None, *, weights: bool, exports:
         is_model = (local.parent / "config.json").is_file()
         advice = f", here perhaps {local.parent}" if is_model else "; give data with --data"
         raise InputError(f"{source}: a file; a model is a folder{advice}")
-    raise InputError(
-        f"{source}: neither a folder, a hub name nor a preset{did_you_mean(str(source), MODEL_PRESETS)}"
-    )
+    raise InputError(f"{source}: no such folder; a model is a folder, or a hub name such as OWNER/NAME")
 
 
 def _download(name: str, revision: str | None, *, weights: bool, exports: _Exports) -> Path:

@@ -1,11 +1,14 @@
 """Which engine runs a model: names, help text, and the options that loading a model takes."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
+from albertine.errors import InputError, did_you_mean
 from albertine.settings.export import ExportFormat
 
 EngineName = Literal["torch", "onnxruntime", "openvino", "auto"]
+
+_PRECISIONS = ("auto", "fp32", "bf16")
 
 # The format that each library other than torch runs.
 FORMAT_OF_ENGINE: dict[EngineName, ExportFormat] = {"onnxruntime": "onnx", "openvino": "openvino"}
@@ -29,6 +32,17 @@ class EngineOptions:
     device: str = "auto"
     precision: str = "auto"
     engine: EngineName | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("precision", self.precision, _PRECISIONS),
+            ("engine", self.engine, (None, *get_args(EngineName))),
+        ):
+            if value not in known:
+                names = [one for one in known if one is not None]
+                raise InputError(
+                    f"{name} {value}: unknown{did_you_mean(str(value), names)}; known: {', '.join(names)}"
+                )
 
     def with_fp32_default(self) -> "EngineOptions":
         """Return the options with fp32 in place of "auto", for numbers that machines must agree on."""

@@ -47,6 +47,16 @@ class ExitRule:
         return any(value is not None for value in (self.patience, self.confidence, self.quantile))
 
 
+def check_depth(depth: int | None) -> None:
+    """Raise `SettingError` if a number of steps of depth is given and no model can have it."""
+    if depth is None:
+        return
+    if isinstance(depth, bool) or not isinstance(depth, int):
+        raise SettingError("depth", depth, "must be an integer")
+    if not 1 <= depth <= MAX_DEPTH:
+        raise SettingError("depth", depth, f"must be between 1 and {MAX_DEPTH:,}")
+
+
 def make_exit_rule(text: str | None, depth: int | None = None) -> ExitRule | None:
     """Return the rule of the settings `exit` and `depth`; None if neither is given.
 
@@ -56,8 +66,7 @@ def make_exit_rule(text: str | None, depth: int | None = None) -> ExitRule | Non
         text: "patience:K", "patience:K:TOLERANCE" for numbers, "confidence:P", "learned" or "learned:Q".
         depth: number of steps of depth.
     """
-    if depth is not None and not 1 <= depth <= MAX_DEPTH:
-        raise SettingError("depth", depth, f"must be between 1 and {MAX_DEPTH:,}")
+    check_depth(depth)
     if text is None:
         return None if depth is None else ExitRule(depth=depth)
     name, *values = text.split(":")

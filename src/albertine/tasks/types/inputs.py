@@ -64,6 +64,10 @@ def input_rows(**inputs: Any) -> tuple[list[tuple[str, ...]], bool]:
         inputs: one text each, which gives one row, or lists of the same length.
     """
     is_batch = any(is_list(value) for value in inputs.values())
+    single = next((name for name, value in inputs.items() if is_batch and not is_list(value)), None)
+    if single is not None:
+        first = next(name for name, value in inputs.items() if is_list(value))
+        raise InputError(f"{single}: must be a list, as {first} is")
     columns = []
     for name, value in inputs.items():
         texts = list(value) if is_list(value) else [value]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from albertine import progress
+from albertine.display import counted
 from albertine.errors import InputError
 from albertine.model.heads import PredictionOutput
 from albertine.model.strip import Strip
@@ -249,8 +250,9 @@ class MultipleChoice(TaskType):
         contexts, questions = (
             _texts_for_questions(name, inputs.get(name), len(option_lists)) for name in _OPTIONAL_TEXTS
         )
-        all_options = [option for option_list in option_lists for option in option_list]
-        check_texts("context, question, options", [*contexts, *questions, *all_options])
+        check_texts("context", contexts)
+        check_texts("question", questions)
+        check_texts("options", [option for option_list in option_lists for option in option_list])
         examples = [
             MultipleChoiceExample(input_location(index), str(index), context, question, tuple(option_list))
             for index, (context, question, option_list) in enumerate(
@@ -345,7 +347,9 @@ def _letter(option: int) -> str:
 def _texts_for_questions(name: str, value: Any, count: int) -> Sequence[str]:
     """Return a text for each question: those of a list, or one text (or "") for all."""
     if not is_list(value):
-        return [value or ""] * count
+        return ["" if value is None else value] * count
     if len(value) != count:
-        raise InputError(f"{name}: {len(value)} texts for {count} lists of options; give one for each")
+        raise InputError(
+            f"{name}: {counted(len(value), 'text')} for {counted(count, 'list')} of options; give one for each"
+        )
     return list(value)

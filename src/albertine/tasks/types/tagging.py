@@ -26,7 +26,7 @@ from albertine.tasks.metrics.tagging import entity_type, marks_entities, tagging
 from albertine.tasks.outcomes import Decision, Outcome, cut_answer, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
-from albertine.tasks.types.inputs import InputField, check_texts, input_location
+from albertine.tasks.types.inputs import InputField, check_texts, input_location, is_list
 from albertine.tasks.types.json_schema import PROBABILITY, TEXT, Schema, array_of, object_of, one_of
 from albertine.tasks.types.task_type import (
     Metrics,
@@ -232,12 +232,21 @@ class Tagging(TaskType):
         text = inputs.get("text")
         if text is None:
             raise InputError("text: missing; give a sentence or a list of words")
-        is_batch = not isinstance(text, str) and bool(text) and not isinstance(text[0], str)
+        is_batch = is_list(text) and bool(text) and is_list(text[0])
+        if not isinstance(text, str) and not is_list(text):
+            raise InputError(f"text: must be a sentence or a list of words, not {type(text).__name__}")
         sentences = [
             tuple(sentence.split() if isinstance(sentence, str) else sentence)
             for sentence in (text if is_batch else [text])
         ]
-        check_texts("text", [word for sentence in sentences for word in sentence])
+        words = [word for sentence in sentences for word in sentence]
+        check_texts("text", words)
+        spaced = next((word for word in words if not is_batch and len(word.split()) != 1), None)
+        if spaced is not None:
+            raise InputError(
+                f"text: {display_text(spaced) or 'an empty text'} is not one word; a list holds the words of "
+                "one sentence; for several sentences, give a list of lists of words"
+            )
         examples = [
             TaggedExample(input_location(index), str(index), words) for index, words in enumerate(sentences)
         ]
