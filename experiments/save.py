@@ -72,7 +72,7 @@ def _differences(model: VariantModel, published: Model) -> list[str]:
     same = {
         id(weight)
         for source, target in pairs
-        if target is not None and _shapes(source) == _shapes(target)
+        if _shapes(source) == _shapes(target)
         for weight in source.parameters()
     }
     other = [
@@ -86,8 +86,8 @@ def _differences(model: VariantModel, published: Model) -> list[str]:
     return other + ([f"--residual-scale {v.residual_scale:g}"] if v.residual_scale != 1 else [])
 
 
-def _shapes(module: nn.Module) -> dict[str, torch.Size]:
-    return {name: values.shape for name, values in module.state_dict().items()}
+def _shapes(module: nn.Module | None) -> dict[str, torch.Size]:
+    return {} if module is None else {name: values.shape for name, values in module.state_dict().items()}
 
 
 def save(model: VariantModel, corpus: Corpus, folder: Path) -> None:

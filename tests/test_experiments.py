@@ -244,7 +244,7 @@ def test_wrong_options_are_refused_before_the_training(
         ({"activation": "squared-relu"}, "--activation squared-relu"),
         ({"residual_scale": 0.5}, "--residual-scale 0.5"),
     ):
-        assert named in message(replace(SMALL, **changes), save_to=model)  # type: ignore[arg-type]
+        assert named in message(replace(SMALL, **changes), save_to=model)
 
 
 def test_a_run_is_recorded_before_its_minimal_pairs_are_scored(

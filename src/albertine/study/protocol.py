@@ -264,8 +264,9 @@ def _check_that_arms_differ(claim: Claim, protocol: Protocol, arms: Mapping[str,
         precision = precision_name(settings.train.precision, choose_device(settings.device))
         # With equal time, steps follow from the other settings.
         steps = settings.train.steps if claim.equal_time is None else 0
-        train = replace(settings.train, precision=precision, steps=steps)
+        train = replace(settings.train, steps=steps)
         run = run_identity(replace(settings, train=train), "", claim.starts.get(arm))
+        run["settings"]["train"]["precision"] = precision
         other = seen.setdefault(repr((run, plan)), arm)
         if other == arm:
             continue
