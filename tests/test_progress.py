@@ -149,3 +149,8 @@ def test_json_holds_no_control_characters(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(output) == value
     assert all(line.isprintable() for line in output.splitlines())
     assert "né 한국어" in output
+
+
+def test_one_item_is_in_the_singular() -> None:
+    assert progress.progress_text("Predicting", 1, 1, 2.0, "batches").startswith("Predicting: 1 batch, 0.5 ")
+    assert progress.progress_text("Predicting", 2, None, 2.0, "chunks").startswith("Predicting: 2 chunks, ")

@@ -54,6 +54,16 @@ def statuses(received: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", received)]
 
 
+def test_a_long_head_gets_a_response_and_no_reset(client_for: ClientFactory) -> None:
+    head = HEALTH[:-2] + b"X-Long: " + b"a" * 300_000 + b"\r\n\r\n"
+    with connect(client_for("classify")) as stream:
+        stream.sendall(head)
+        received = b""
+        while data := stream.recv(65_536):  # raises an error if the connection is reset
+            received += data
+    assert statuses(received) == [400]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -349,7 +349,6 @@ def _texts_for_questions(name: str, value: Any, count: int) -> Sequence[str]:
     if not is_list(value):
         return ["" if value is None else value] * count
     if len(value) != count:
-        raise InputError(
-            f"{name}: {counted(len(value), 'text')} for {counted(count, 'list')} of options; give one for each"
-        )
+        texts, lists = counted(len(value), "text"), counted(count, "list")
+        raise InputError(f"{name}: {texts} for {lists} of options; give one for each")
     return list(value)
