@@ -106,7 +106,7 @@ def test_invalid_requests_raise(checkpoint: Path, corpus: Corpus, tmp_path: Path
         fill_mask.order_probability(1, "b")  # type: ignore[arg-type]
     for arguments in ({"depth": 0}, {"depth": 1.5}, {"top_k": 0}, {"top_k": -1}):
         with pytest.raises(InputError, match=r"must be (an integer|between)"):
-            fill_mask.fill("a [MASK]", **arguments)  # type: ignore[arg-type]
+            fill_mask.fill("a [MASK]", **arguments)
     for call in (
         lambda: fill_mask.score(["a"], depth=0),
         lambda: fill_mask.score(None),  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ class FillMaskPipeline:
             depth: number of steps of depth; None for those of the model.
         """
         check_depth(depth)
-        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
+        if type(top_k) is not int or top_k < 1:
             raise InputError(f"top_k {top_k}: must be an integer, at least 1")
         strip = Strip.from_sequences([ids], [segments])
         if depth is None:
