@@ -368,7 +368,7 @@ def test_run_of_100_steps_is_checked_in_the_middle(
     assert capsys.readouterr().err.count("every prediction is red up to step 50; restarting") == 2
     assert result.problem
     assert result.problem.endswith(
-        "same prediction for all examples of dev; take more than 100 steps (--train.steps)"
+        "for all examples of dev; take more than 100 steps (--train.steps), with another --out"
     )
 
 
@@ -479,7 +479,7 @@ def test_trained_model_is_preferred_to_an_untrained_one(
     assert "2 of 4" in " ".join(captured.out.split())
     (line,) = [line for line in captured.err.splitlines() if line.startswith("albertine: ")]
     assert "run: nothing was learned: " in line
-    assert line.endswith("take more than 4 steps (--train.steps)")
+    assert line.endswith("take more than 4 steps (--train.steps), with another --out")
     report = json.loads((tmp_path / "run/results.json").read_text())
     assert report["runs"][0]["best_step"] == 2
 

@@ -39,7 +39,7 @@ def test_better_models_have_lower_scores(
 @pytest.mark.parametrize(
     ("best", "untrained", "varied", "reason"),
     [
-        ((0.0, 0.2), (0.005, 2.0), True, "the best score on dev is 0.0%"),
+        ((0.0, 0.2), (0.005, 2.0), True, "the best score on dev is Matthews correlation 0.0"),
         ((0.1, 0.2), (0.2, 2.0), True, None),
         ((0.2, 2.0), (0.1, 2.0), True, None),
         ((0.1, 2.0), (0.1, 2.0), True, "no evaluation was better than the one before training"),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.task import Task
 
 LOSS = "loss"  # key of the held-out loss among the metrics of an evaluation
@@ -46,7 +47,9 @@ def nothing_learned_reason(
         same = "nearly the same number" if task.task_type.predicts_numbers else "the same prediction"
         return f"every evaluation gave {same} for all examples of dev"
     if _significant_metric(task, best) == 0.0:
-        return f"the best score on dev is {100 * task.primary_metric(best):.1f}%"
+        names = task.primary_metrics or task.task_type.primary_metrics
+        shown = {name: best[name] for name in names if name in best}
+        return f"the best score on dev is {format_metrics(shown)}"
     if not untrained or _significant_metric(task, best) > _significant_metric(task, untrained):
         return None
     if best.get(LOSS, math.inf) < untrained.get(LOSS, math.inf):

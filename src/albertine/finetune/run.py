@@ -144,7 +144,7 @@ def finetune_run(
         steps, taken = settings.train.steps, trainer.state.step
         stopped_at = taken if taken < steps else None
         advice = rate_warning or (
-            f"take more than {steps:,} steps (--train.steps)"
+            f"take more than {steps:,} steps (--train.steps), with another --out"
             if stopped_at is None
             else patience_advice(stopped_at, steps)
         )

@@ -55,7 +55,7 @@ class PlateauDetector:
             return (
                 f"the MLM loss of the last step ({loss:.3f}) is not clearly below the unigram baseline "
                 f"({self.unigram_baseline:.3f}): {metrics.step:,} steps are not enough to learn more than "
-                "token frequencies; train longer (--train.minutes or --train.steps)"
+                "token frequencies; train longer (--train.minutes or --train.steps, with another --out)"
             )
         return None
 
