@@ -148,6 +148,17 @@ def causal_dataset(corpus: Corpus) -> PretrainDataset:
     return PretrainDataset(corpus, ObjectiveSettings(max_length=64, causal_fraction=0.5))
 
 
+@pytest.mark.parametrize(("fraction", "period", "causal"), [(0.8, 5, 4), (1 / 49, 49, 1), (0.3, 10, 3)])
+def test_every_so_many_samples_have_the_same_number_of_causal_ones(
+    corpus: Corpus, fraction: float, period: int, causal: int
+) -> None:
+    dataset = PretrainDataset(corpus, ObjectiveSettings(max_length=64, causal_fraction=fraction))
+    for epoch in (0, 1, 10**9):
+        is_causal = dataset._is_causal(epoch, np.arange(len(dataset)))
+        counts = np.convolve(is_causal, np.ones(period, int), "valid")
+        assert set(counts.tolist()) == {causal}
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_causal_samples_are_last_and_in_micro_batches_of_their_own(
     causal_dataset: PretrainDataset, workers: int

@@ -10,6 +10,7 @@ See docs/decisions/sample-windows.md.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class PretrainDataset:
         self._corpus, self._split, self.objective = corpus, split, objective
         self._shards = corpus.shards(split)
         fraction = objective.text_fraction if split == "train" else 1.0
-        self._causal_fraction = objective.causal_fraction if split == "train" else 0.0
+        self._causal_fraction = objective.exact_causal_fraction if split == "train" else Fraction()
         self._windows = SampleWindows(self._shards, replace(objective, text_fraction=fraction))
         if not len(self._windows):
             raise InputError(_no_sample_message(corpus, split, fraction))
@@ -133,8 +134,11 @@ class PretrainDataset:
 
     def _is_causal(self, epoch: int, epoch_indices: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which samples of an epoch are causal, [samples]: evenly distributed in training order."""
-        indices, fraction = epoch * len(self) + epoch_indices, self._causal_fraction
-        is_causal: NDArray[np.bool_] = np.floor((indices + 1) * fraction) > np.floor(indices * fraction)
+        numerator, denominator = self._causal_fraction.as_integer_ratio()
+        index = (epoch * len(self) + epoch_indices) % denominator  # the pattern repeats
+        is_causal: NDArray[np.bool_] = (
+            index + 1
+        ) * numerator // denominator > index * numerator // denominator
         return is_causal
 
     def _by_epoch(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:

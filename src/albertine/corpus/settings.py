@@ -1,6 +1,7 @@
 """Settings of a corpus and of the samples drawn from it; without heavy imports, so that --help is fast."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from albertine.settings import Settings, setting
@@ -13,6 +14,7 @@ LARGEST_EXACT_INTEGER = 1 << 53  # larger integers are not exact as a JSON numbe
 # Fraction of the tokens of a causal sample to predict. The loss over the vocabulary takes as long as a layer,
 # and other epochs predict other tokens; see docs/records/ideas/causal-steps.md.
 CAUSAL_TARGET_FRACTION = 0.5
+_MAX_DENOMINATOR = 1_000_000  # of a fraction of causal samples
 
 PairTask: TypeAlias = Literal["sop", "nsp", "none"]
 
@@ -88,6 +90,11 @@ class ObjectiveSettings(Settings):
         minimum=1,
     )
     seed: int = setting(0, "Random seed of the samples.", minimum=0, maximum=LARGEST_EXACT_INTEGER)
+
+    @property
+    def exact_causal_fraction(self) -> Fraction:
+        """The fraction that `causal_fraction` stands for: 4/5 for 0.8, which is not exact as a float."""
+        return Fraction(self.causal_fraction).limit_denominator(_MAX_DENOMINATOR)
 
     @property
     def predicted_fraction(self) -> float:

@@ -154,15 +154,14 @@ def check_causal_fraction(settings: PretrainSettings) -> None:
     Args:
         settings: settings from `resolved_settings`, not those of a trial, whose steps are smaller.
     """
-    causal = settings.objective.causal_fraction
+    causal = settings.objective.exact_causal_fraction
     samples = settings.train.batch_tokens // settings.longest_sample()
     # Where samples repeat, two neighbouring steps may share the one that each would have.
     needed = 1 if settings.objective.distinct_epochs is None else 2
-    # 5 * (1 - 0.8) is 1 but for rounding.
-    if causal and samples * min(causal, 1 - causal) < needed - 1e-9:
+    if causal and samples * min(causal, 1 - causal) < needed:
         raise InputError(
-            f"--objective.causal-fraction {causal:g}: a step of {samples:,} samples is too small to have "
-            "masked and causal ones; raise --train.batch-tokens, or give a fraction nearer to 0.5"
+            f"--objective.causal-fraction {float(causal):g}: a step of {samples:,} samples is too small to "
+            "have masked and causal ones; raise --train.batch-tokens, or give a fraction nearer to 0.5"
         )
     if causal and settings.model.mark_matches:
         raise InputError(
