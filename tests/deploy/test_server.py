@@ -115,7 +115,7 @@ def test_concurrent_requests_get_their_own_responses(client_for: ClientFactory) 
         ("/predict", b"zzz", 400, "not valid JSON (Expecting value"),
         ("/predict", b"", 400, "not valid JSON"),
         ("/predict", b"\xff\xfe\xfa", 400, "not valid JSON (not UTF-8, at byte 0)"),
-        ("/predict", b"[" * 100_000, 400, "not valid JSON"),
+        ("/predict", b"[" * 100_000, 400, "not valid JSON (nested too deeply)"),
         ("/predict", b"1" * 5_000, 400, "not valid JSON (a number has too many digits)"),
         ("/predict", b'"ka"', 400, "must be a JSON object with text, text_pair"),
         ("/predict", b"[1]", 400, "item 1: must be a JSON object"),

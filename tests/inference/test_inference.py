@@ -660,7 +660,10 @@ def test_pipeline_for_every_task_type(checkpoint: Path, tmp_path: Path) -> None:
         (lambda: pair_classifier("ka", "lo", question="mi"), "question: not for this model"),
         (lambda: pair_classifier(["ka"], "lo"), "text_pair: must be a list, as text is"),
         (lambda: chooser(question="ka", context=3, options=["mi", "vu"]), "context: must be text, not int"),  # type: ignore[arg-type]
-        (lambda: tagger(["ka lo", "mi"]), "text: ka lo is not one word; .* give a list of lists of words"),
+        (
+            lambda: tagger(["ka lo", "mi bra"]),
+            "text: ka lo is not one word; .* give a list of lists of words",
+        ),
         (lambda: tagger([1]), "text: must be text, not int"),
         (
             lambda: pipeline(tmp_path / "tag", precision="fp16"),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -163,7 +164,7 @@ def test_folders_globs_and_repeated_names(tmp_path: Path) -> None:
     assert read_all(tmp_path / "notes.md") == [["I am notes.md."]]
 
 
-@pytest.mark.parametrize("start", ["", "\ufeff", "\n \n", "\ufeff\n"])
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n \n", "\ufeff\n", '{"text": "cut off\n'])
 def test_json_lines_of_standard_input_are_recognized(
     start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,14 +174,23 @@ def test_json_lines_of_standard_input_are_recognized(
     assert source.format == "jsonl"
 
 
-@pytest.mark.parametrize("content", ["{curly} braces.\nMore text.\n", '{\n  "text": 1\n}\n', "{"])
+@pytest.mark.parametrize("content", ["{curly} braces.\nMore text.\n", "{"])
 def test_standard_input_that_only_begins_like_json_is_text(
     content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
     (source,) = find_sources(["-"], spool=tmp_path / "spool")
     assert source.format == "text"
-    assert "its first line is not a JSON object; read as plain text" in capsys.readouterr().err
+    assert "begins with {, but is no JSON; read as plain text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ['{\n  "text": "One."\n}\n', '{"text": "cut off', "{}x"])
+def test_json_of_several_lines_on_standard_input_is_refused(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+    with pytest.raises(InputError, match="give one record per line, as jq -c does"):
+        find_sources(["-"], spool=tmp_path / "spool")
 
 
 def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,11 +271,31 @@ def test_folder_without_text_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_folders_without_permission_are_named(argument: str, named: str | None) -> None:
+    done, folder = _find_beside_a_closed_folder(argument, {"b.txt": "Fine."})
+    if named is None:
+        assert done.stdout == "['b.txt']\n"
+    else:
+        path = f"{folder}/{named}" if "{}" in argument else named
+        assert done.stdout.removeprefix("./") == f"{path}: Permission denied\n", done.stderr
+
+
+def test_a_glob_that_matches_files_leaves_out_a_folder_without_permission() -> None:
+    done, _ = _find_beside_a_closed_folder("*/*.txt", {"open/b.txt": "Fine."})
+    assert done.stdout == "['open/b.txt']\n"
+    assert done.stderr == "closed: left out: Permission denied\n"
+
+
+def _find_beside_a_closed_folder(
+    argument: str, files: dict[str, str]
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Find sources in a folder with files and a folder that may not be read; return the folder, too."""
     # Another process, because the user of this one may read everything.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        (folder / "b.txt").write_text("Fine.")
+        for file, text in files.items():
+            (folder / file).parent.mkdir(exist_ok=True)
+            (folder / file).write_text(text)
         (folder / "closed").mkdir()
         (folder / "closed" / "a.txt").write_text("Closed.")
         (folder / "closed").chmod(0o700 if os.geteuid() == 0 else 0)
@@ -280,11 +310,7 @@ def test_folders_without_permission_are_named(argument: str, named: str | None) 
         command = [sys.executable, "-c", script, argument.format(folder)]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         (folder / "closed").chmod(0o700)
-    if named is None:
-        assert done.stdout == "['b.txt']\n"
-    else:
-        path = f"{folder}/{named}" if "{}" in argument else named
-        assert done.stdout.removeprefix("./") == f"{path}: Permission denied\n", done.stderr
+    return done, folder
 
 
 def test_a_model_is_not_read_as_text(tmp_path: Path) -> None:
@@ -327,8 +353,13 @@ def test_all_chunks_of_a_file_that_is_not_text_are_refused(
         list(read_documents(chunks[2], ReadingSettings(), ReadErrors(skip=False)))
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.gz", "a.parquet"])
-@pytest.mark.parametrize("change", ["truncate", "touch", "remove"])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        *product(["a.txt", "a.jsonl", "a.txt.gz", "a.parquet"], ["truncate", "remove"]),
+        *product(["a.txt.gz", "a.parquet"], ["grow"]),
+    ],
+)
 def test_a_file_that_changes_while_it_is_read_is_refused(name: str, change: str, tmp_path: Path) -> None:
     file = tmp_path / name
     if name == "a.parquet":
@@ -341,11 +372,11 @@ def test_a_file_that_changes_while_it_is_read_is_refused(name: str, change: str,
     match change:
         case "truncate":
             os.truncate(file, source.size // 2)
-        case "touch":
-            os.utime(file, ns=(1, 1))
+        case "grow":
+            os.truncate(file, source.size + 5)
         case "remove":
             file.unlink()
-    with pytest.raises(WorkError, match=f"{name}: changed or removed while it was read"):
+    with pytest.raises(WorkError, match=f"{name}: shortened, replaced or removed while it was read"):
         list(read_documents(chunk, ReadingSettings(), ReadErrors(skip=True)))
 
 
@@ -357,8 +388,18 @@ def test_a_file_that_changes_while_a_chunk_is_read_is_refused(tmp_path: Path) ->
     documents = read_documents(chunk, ReadingSettings(), ReadErrors(skip=True))
     assert next(documents)
     os.truncate(file, source.size - 5)
-    with pytest.raises(WorkError, match="changed or removed while it was read"):
+    with pytest.raises(WorkError, match="shortened, replaced or removed while it was read"):
         list(documents)
+
+
+def test_a_file_that_grows_is_read_as_it_was_found(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text((json.dumps({"text": BOOK}) + "\n") * 3)
+    (source,) = find_sources([str(file)])
+    (chunk,) = source_chunks(source)
+    with file.open("a") as stream:
+        stream.write(json.dumps({"text": "More."}) + "\n")
+    assert len(list(read_documents(chunk, ReadingSettings(), ReadErrors(skip=False)))) == 3
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])

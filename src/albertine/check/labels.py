@@ -103,7 +103,7 @@ class LabelCheck:
             )  # fmt: skip
             return
         joined = self._joined_label(train)
-        yield from self._class_findings(train, has_joined=joined is not None)
+        yield from self._class_findings(train, separator=None if joined is None else joined[1])
         if joined is not None:
             yield self._joined_finding(train, *joined)
         yield from _spelling_findings(train.keys() | dev.keys())
@@ -169,7 +169,7 @@ class LabelCheck:
             f"for several labels in a cell (--task multi-label), give --label-separator \"{separator}\"",
         )  # fmt: skip
 
-    def _class_findings(self, train: Counter[str], *, has_joined: bool) -> Iterable[Finding]:
+    def _class_findings(self, train: Counter[str], separator: str | None) -> Iterable[Finding]:
         total = self._rows["train"]
         common = ", ".join(
             f"{display_text(label)} {percent(count, total)}" for label, count in train.most_common(_LISTED)
@@ -178,8 +178,13 @@ class LabelCheck:
         yield Finding("note", "labels", f"labels in train: {common}{others}", len(train))
         if not self._is_multi_label:  # in multi-label data, all rows may have the same label
             yield from self._balance_findings(train)
-        rare = sorted((count, label) for label, count in train.items() if count < _MIN_EXAMPLES)
-        if rare and not has_joined:  # divided, the labels may be frequent
+        rare = sorted(
+            (count, label)
+            for label, count in train.items()
+            # If it is several labels, each of them may be frequent.
+            if count < _MIN_EXAMPLES and (separator is None or separator not in label)
+        )
+        if rare:
             listed = ", ".join(f"{display_text(label)} ({count})" for count, label in rare[:_LISTED])
             advice = "add examples, join classes, or fix the spelling"
             yield Finding(

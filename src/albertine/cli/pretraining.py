@@ -17,7 +17,7 @@ from albertine.command import (
     NoSettings,
     PathOrUrl,
 )
-from albertine.errors import InputError
+from albertine.errors import AlbertineError, InputError
 from albertine.inference.settings import FillMaskSettings, ScoreSettings
 from albertine.plan.settings import THIS_MACHINE, PlanSettings, parse_hardware
 from albertine.pretrain.settings import PretrainSettings, ProbeSettings
@@ -96,7 +96,7 @@ def _defaults_of_checkpoint(settings_type: type[P], options: CommonOptions) -> P
         return None
     try:
         model = checkpoint_model_settings(locate_checkpoint(source, weights=False))
-    except (InputError, OSError):
+    except (AlbertineError, OSError):
         return None
     return settings_type(model=model)
 

@@ -80,13 +80,16 @@ def _finished_manifest(
     manifest = read_manifest(folder)
     with partial_folder(record) as scratch:
         identities = source_identities(find_sources(sources, spool=scratch / "standard-input"))
-    recorded = None
+    recorded = None  # names alone then say whether the text is the same
     with suppress(FileNotFoundError, ValueError):  # an earlier version wrote none, or it is damaged
         recorded = read_checked_json(record)
+    is_same_text = identities == recorded
+    if recorded is None:
+        is_same_text = [name for name, *_ in identities] == manifest.sources
     wanted = {key: value for key, value in asdict(settings).items() if key not in ("workers", "language")}
     if (
         load_tokenizer(tokenizer).fingerprint != manifest.tokenizer_fingerprint
-        or identities != recorded
+        or not is_same_text
         or settings.language not in (AUTO, manifest.settings.get("language"))
         or wanted != {key: manifest.settings.get(key) for key in wanted}
     ):

@@ -215,7 +215,7 @@ def _parse_json(body: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON ({error})") from None
     except RecursionError:
-        raise InputError("JSON that is nested too deeply") from None
+        raise InputError("not valid JSON (nested too deeply)") from None
     except ValueError:  # Python reads no integers of thousands of digits
         raise InputError("not valid JSON (a number has too many digits)") from None
 

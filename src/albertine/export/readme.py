@@ -12,7 +12,7 @@ from albertine.engines.exported_folder import open_export
 from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.export.npm_packages import ORT, TOKENIZERS
 from albertine.export.readme_code import LIBRARIES, code_for_one_graph
-from albertine.export.readme_examples import OPTIONS_NOTE, CodeExample, task_example
+from albertine.export.readme_examples import CodeExample, task_example
 from albertine.export.settings import ExportSettings
 from albertine.export.steps_readme import steps_readme
 from albertine.export.web_page import first_visit_bytes
@@ -191,7 +191,7 @@ def _one_graph_readme(
         head: settings of the head.
         folder: the folder of the export.
     """
-    notes = [_PACKED_ROWS] * (not head.co_matching) + [OPTIONS_NOTE] * (head.kind == "choice")
+    notes = [_PACKED_ROWS] * (not head.co_matching) + [example.note] * bool(example.note)
     return _TEMPLATE.format(
         **values,
         library=LIBRARIES[to].title,

@@ -8,6 +8,12 @@ from dataclasses import dataclass
 
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
+from albertine.tasks.registry import TASK_TYPES
+from albertine.tasks.types.multi_label import MultiLabel
+from albertine.tasks.types.multiple_choice import MultipleChoice
+from albertine.tasks.types.regression import Regression
+from albertine.tasks.types.span_extraction import SpanExtraction
+from albertine.tasks.types.tagging import Tagging
 from albertine.tasks.types.text_task import num_texts_of
 
 _LITERAL_TEXT = 'tokenizer.encode_special_tokens = True  # "[MASK]" in a text is ordinary text\n'
@@ -24,6 +30,7 @@ class CodeExample:
         tokenizer_setting: a line that sets what else the tokenizer does; may be empty.
         token_types: expression of the token types of a `row`.
         reads_labels: whether `prediction` reads the names of the labels.
+        note: text about the rows; may be empty.
     """
 
     encoding: str
@@ -32,6 +39,7 @@ class CodeExample:
     tokenizer_setting: str = _LITERAL_TEXT
     token_types: str = "row.type_ids"
     reads_labels: bool = False
+    note: str = ""
 
 
 _MASK = CodeExample(
@@ -80,7 +88,7 @@ _TYPES_OF_PARTS = """[  # 2 in the passage, 5 in the question, 7 in the option, 
     kind if text is None else 2 + 3 * kind + 2 * text for kind, text in zip(row.type_ids, row.word_ids)
 ]"""
 
-OPTIONS_NOTE = """A row is a question with one of its options: `[CLS] passage [SEP] question option [SEP]`.
+_OPTIONS_NOTE = """A row is a question with one of its options: `[CLS] passage [SEP] question option [SEP]`.
 The answer is the option with the highest of the logits.
 """
 
@@ -94,22 +102,21 @@ def task_example(head: HeadSettings, card: TaskCard | None) -> CodeExample:
     """
     if card is None:
         return _MASK
-    match head.kind:
-        case "span":
-            return _question(card, answerable=head.answerable)
-        case "token":
-            return _WORDS
-        case "choice":
-            return _choice(card, head)
-        case "multi-label":
-            prediction = _LABEL_SET.format(threshold=card.label_threshold)
-        case "regress":
-            prediction = _NUMBER
-        case _:
-            prediction = _LABEL
+    task_type = TASK_TYPES[card.type_name]
+    if issubclass(task_type, SpanExtraction):
+        return _question(card, answerable=head.answerable)
+    if issubclass(task_type, Tagging):
+        return _WORDS
+    if issubclass(task_type, MultipleChoice):
+        return _choice(card, head)
     is_pair = head.matching or num_texts_of(card) == 2
     texts = ("A fine film.", "The film is bad.") if is_pair else ("A fine film.",)
-    return text_example(*texts, prediction=prediction, reads_labels=head.kind != "regress")
+    if issubclass(task_type, Regression):
+        return text_example(*texts, prediction=_NUMBER)
+    if issubclass(task_type, MultiLabel):
+        prediction = _LABEL_SET.format(threshold=card.label_threshold)
+        return text_example(*texts, prediction=prediction, reads_labels=True)
+    return text_example(*texts, prediction=_LABEL, reads_labels=True)
 
 
 def text_example(*texts: str, prediction: str = "", reads_labels: bool = False) -> CodeExample:
@@ -151,4 +158,5 @@ def _choice(card: TaskCard, head: HeadSettings) -> CodeExample:
         _OPTION,
         truncation=', strategy="only_first"',
         token_types=_TYPES_OF_PARTS if head.co_matching else CodeExample.token_types,
+        note=_OPTIONS_NOTE,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from albertine.export.readme_code import LIBRARIES, code_for_steps
-from albertine.export.readme_examples import OPTIONS_NOTE, CodeExample
+from albertine.export.readme_examples import CodeExample
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.export import ExportFormat
 
@@ -88,5 +88,5 @@ def steps_readme(
         width=model.hidden_size,
         step_input=", `step` []" if model.step_signal else "",
         stop=_STOP.format(width=model.hidden_size) if head.learned_exit else "",
-        options=f"\n{OPTIONS_NOTE}" if head.kind == "choice" else "",
+        options=f"\n{example.note}" if example.note else "",
     )

@@ -215,7 +215,8 @@ def checkpoint_folder(source: str | None) -> Path | None:
     """Return the folder of a checkpoint; None if `source` is a preset or not given."""
     if source is None or (source in MODEL_PRESETS and not Path(source).is_dir()):
         return None
-    if (similar := did_you_mean(source, MODEL_PRESETS)) and not Path(source).exists():
+    is_name = "/" not in source and not Path(source).exists()  # neither a hub name, a URL nor a path
+    if is_name and (similar := did_you_mean(source, MODEL_PRESETS)):
         raise InputError(f"{source}: neither a preset nor a folder{similar}")
     return locate_checkpoint(source, weights=False)
 

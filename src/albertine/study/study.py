@@ -256,7 +256,8 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path, command: str) -> None
 def _has_more_seeds(stored: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
     """Return whether a stored report contains the runs of another one, measured in the same way."""
     runs = {arm["name"]: arm["runs"] for arm in stored["arms"]}
-    return stored.get("protocol") == content["protocol"] and all(
+    # Reports of earlier versions have no protocol; the names of their runs are hashes of most of it.
+    return stored.get("protocol") in (None, content["protocol"]) and all(
         runs.get(arm["name"], [])[: len(arm["runs"])] == arm["runs"] for arm in content["arms"]
     )
 

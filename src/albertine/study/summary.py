@@ -108,7 +108,7 @@ def _what_changed(one: ReportSummary, claim: Claim) -> str | None:
         protocol = find_protocol(claim, one.scale)
     except InputError:  # the claim no longer has this scale
         return "claim"
-    return None if protocol_version(protocol) == one.protocol else "protocol"
+    return None if one.protocol in (None, protocol_version(protocol)) else "protocol"
 
 
 def summary_page(summaries: list[ReportSummary]) -> Page:

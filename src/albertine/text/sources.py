@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
@@ -39,6 +40,7 @@ _FORMATS |= {".parquet": "parquet"}
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _TABLE_SUFFIXES = (".csv", ".tsv")
 MAX_RECORD_BYTES = 64 << 20  # of a line of .jsonl, or of the text in a row of .parquet
+_SEARCHED_LINES = 100  # of standard input, for a JSON object
 _SEARCH_BYTES = 1 << 18  # number of bytes in which to search for a blank line, a line end or a space
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -185,22 +187,32 @@ def _matching_paths(pattern: str) -> Iterator[str]:
 
 
 def _glob(pattern: str) -> list[str]:
-    """Return the visible paths that a glob matches; raise `PermissionError` if it cannot search a folder.
+    """Return the visible paths that a glob matches; name the folders that it may not search.
 
-    The library would leave out what is in such a folder.
+    Raises `PermissionError` if there is such a folder and no match. The library would say nothing of it.
     """
     components = pattern.split("/")
     first = next((index for index, component in enumerate(components) if glob.has_magic(component)), 0)
+    denied = list[PermissionError]()
     for index in range(first, len(components)):
         start = "/".join([*components[:index], ""])
         # The folder that is named before the first pattern need not be there.
         for folder in glob.glob(start) if index > first else [start or "."]:  # noqa: PTH207
-            with suppress(FileNotFoundError, NotADirectoryError):
+            try:
                 if glob.has_magic(components[index]):
                     os.scandir(Path(folder)).close()
                 elif components[index]:
                     Path(folder, components[index]).lstat()
-    return glob.glob(pattern)  # noqa: PTH207  # `Path.glob` would include hidden files
+            except PermissionError as error:
+                denied.append(error)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+    matches = glob.glob(pattern)  # noqa: PTH207  # `Path.glob` would include hidden files
+    if denied and not matches:
+        raise denied[0]
+    for folder_error in denied:
+        progress.print_message(f"{folder_error.filename}: left out: {folder_error.strerror}")
+    return matches
 
 
 def _visible_paths(folder: Path) -> Iterator[Path]:
@@ -268,20 +280,29 @@ def _spool_standard_input(spool: Path | None) -> Source:
 
 
 def _spooled_format(spool: Path) -> SourceFormat:
-    """Return "jsonl" if the first line of standard input is a JSON object, else "text"."""
+    """Return "jsonl" if one of the first lines of standard input is a JSON object, else "text"."""
     with spool.open("rb") as spooled:
-        if not spooled.read(_SEARCH_BYTES).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
+        beginning = spooled.read(_SEARCH_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
+        if not beginning.startswith(b"{"):
             return "text"
         spooled.seek(0)
         lines = (line for _, line in bounded_lines(spooled, MAX_RECORD_BYTES))
-        first = next(line for line in lines if line is None or line.removeprefix(codecs.BOM_UTF8).strip())
-    with suppress(JsonError):
-        if first is None or isinstance(parse_json(first), dict):  # reading refuses a line that is too long
+        # A line that is too long is refused where it is read.
+        if any(line is None or _is_json_object(line) for line in islice(lines, _SEARCHED_LINES)):
             return "jsonl"
-    progress.print_message(
-        "standard input: begins with {, but its first line is not a JSON object; read as plain text"
-    )
+    if beginning[1:].lstrip().startswith((b'"', b"}")):
+        raise InputError(
+            "standard input: damaged JSON, or records of several lines; give one record per line, as jq -c "
+            "does; of plain text that begins so, name a .txt file"
+        )
+    progress.print_message("standard input: begins with {, but is no JSON; read as plain text")
     return "text"
+
+
+def _is_json_object(line: bytes) -> bool:
+    with suppress(JsonError):
+        return isinstance(parse_json(line.removeprefix(codecs.BOM_UTF8)), dict)
+    return False
 
 
 def source_chunks(source: Source) -> Iterator[SourceChunk]:
@@ -381,21 +402,28 @@ def read_range(source: Source, start: int, size: int) -> bytes:
 
 
 def check_unchanged(source: Source) -> None:
-    """Raise `WorkError` if a local file has changed since it was found; `open_object` checks objects."""
+    """Raise `WorkError` if a local file has lost text since it was found; `open_object` checks objects.
+
+    A file that grows, such as a log, is read as far as it was found. A Parquet or compressed file does not
+    grow, but is written anew.
+    """
     if not source.version or source.stored_object is not None:
         return
     with suppress(FileNotFoundError):
-        state = source.path.stat()
-        if (state.st_size, str(state.st_mtime_ns)) == (source.size, source.version):
+        size = source.path.stat().st_size
+        if size == source.size or (size > source.size and source.has_byte_ranges):
             return
-    raise WorkError(f"{source.name}: changed or removed while it was read; run the command again")
+    raise WorkError(
+        f"{source.name}: shortened, replaced or removed while it was read; restore it and run the command "
+        "again, or begin anew with the text as it is"
+    )
 
 
 @contextmanager
 def _described_errors(source: Source) -> Iterator[None]:
     """Raise the errors of reading a source as `InputError` or `WorkError`, with its name.
 
-    A local file must be as it was found, before and after it is read.
+    A local file must have all the text with which it was found, before and after it is read.
     """
     try:
         check_unchanged(source)

@@ -93,7 +93,8 @@ def parse_label_columns(row: TableRow, columns: Sequence[str]) -> tuple[str, ...
 def joined_label(labels: Collection[str]) -> tuple[str, str] | None:
     """Return a label that consists of several and the separator between them; None if none seems to.
 
-    Its first part is a label too, or the labels are made of far fewer parts.
+    Its first part is a label too, or the labels are made of far fewer parts, of which one is first in a label
+    and not first in another: in a class and its subclass, such as "sport/local", each has its place.
     """
     for label in labels:
         for separator in LABEL_SEPARATORS:
@@ -102,9 +103,10 @@ def joined_label(labels: Collection[str]) -> tuple[str, str] | None:
                 return label, separator
     for separator in LABEL_SEPARATORS:
         joined = [label for label in labels if separator in label]
-        parts = {part.strip() for label in joined for part in label.split(separator)}
-        has_words = any(part and not part[0].isdigit() for part in parts)
-        if has_words and 2 * len(parts) <= len(joined):
+        split = [[part.strip() for part in label.split(separator)] for label in joined]
+        firsts, others = {parts[0] for parts in split}, {part for parts in split for part in parts[1:]}
+        shared = {part for part in firsts & others if part and not part[0].isdigit()}
+        if shared and 2 * len(firsts | others) <= len(joined):
             return joined[0], separator
     return None
 

@@ -241,11 +241,12 @@ class Tagging(TaskType):
         ]
         words = [word for sentence in sentences for word in sentence]
         check_texts("text", words)
-        spaced = next((word for word in words if not is_batch and len(word.split()) != 1), None)
-        if spaced is not None:
+        # A word may hold a space, as some numbers do; where most do, they are sentences.
+        spaced = [word for word in words if " " in word]
+        if 2 * len(spaced) > len(words):
             raise InputError(
-                f"text: {display_text(spaced) or 'an empty text'} is not one word; a list holds the words of "
-                "one sentence; for several sentences, give a list of lists of words"
+                f"text: {display_text(spaced[0])} is not one word; a list holds the words of one sentence; "
+                "for several sentences, give a list of lists of words"
             )
         examples = [
             TaggedExample(input_location(index), str(index), words) for index, words in enumerate(sentences)
