@@ -328,6 +328,7 @@ def test_reports_of_other_texts_and_of_other_versions(
     for protocol, note in (
         (protocol_version(find_protocol(claim, "smoke")), ""),
         ("0123456789abcdef", ", of another version of the protocol"),
+        (None, ""),  # a report of an earlier version, which says nothing of it
     ):
         file.with_name("table-5.smoke.json").write_text(json.dumps(report | {"protocol": protocol}))
         assert run_command(app, ["study", "--out", str(tmp_path / "studies"), "--json"]) == 0
@@ -350,6 +351,11 @@ def test_a_report_with_more_seeds_stays_unless_its_runs_are_other_ones(
     assert seeds_after("--seeds", "3") == 3
     assert seeds_after("--seeds", "2") == 3
     assert "order.smoke.html: stays, with its 3 seeds" in capsys.readouterr().err
+    file = tmp_path / "studies" / "claims" / "order.smoke.json"
+    report = json.loads(file.read_text())
+    del report["protocol"]  # as in reports of earlier versions
+    file.write_text(json.dumps(report))
+    assert seeds_after("--seeds", "2") == 3
     monkeypatch.setattr("albertine.study.run_identity.RESULTS_VERSION", 1_000)
     assert seeds_after("--seeds", "2") == 2
     assert "replaced, because its 3 seeds are other runs" in capsys.readouterr().err
