@@ -29,7 +29,7 @@ from albertine.demo.workspace import DemoWorkspace
 from albertine.errors import InputError
 from albertine.model.parameter_counts import count_parameters
 from albertine.settings import build_settings, read_settings_file, settings_to_toml
-from albertine.text.sources import find_sources
+from albertine.text.find_sources import find_sources
 from albertine.train import parallel_runs
 from tests.export.browser import assert_fits_windows
 

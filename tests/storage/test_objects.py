@@ -12,6 +12,7 @@ from albertine.errors import InputError
 from albertine.storage import objects
 from albertine.text import sources
 from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.find_sources import find_sources
 from albertine.text.settings import ReadingSettings
 
 
@@ -66,7 +67,7 @@ def test_a_text_that_is_replaced_between_two_chunks_is_refused(
     monkeypatch.setattr(sources, "CHUNK_BYTES", 100)
     url = f"{any_bucket}/text.txt"
     write(url, b"Some words.\n" * 30)
-    (source,) = sources.find_sources([url])
+    (source,) = find_sources([url])
     first, second, *_ = sources.source_chunks(source)
     assert b"Some words." in b"".join(content for _, content in sources.read_blocks(first))
     write(url, b"Others.\n" * 10)
@@ -77,7 +78,7 @@ def test_a_text_that_is_replaced_between_two_chunks_is_refused(
 def test_a_compressed_text_that_is_replaced_is_refused(any_bucket: str) -> None:
     url = f"{any_bucket}/text.txt.gz"
     write(url, gzip.compress(b"Some words.\n"))
-    (source,) = sources.find_sources([url])
+    (source,) = find_sources([url])
     write(url, gzip.compress(b"Others.\n"))
     with pytest.raises(InputError, match="replaced while it was read"):
         list(sources.read_blocks(*sources.source_chunks(source)))
@@ -93,7 +94,7 @@ def parquet_bytes(*texts: str) -> bytes:
 def test_a_parquet_file_that_is_replaced_between_two_chunks_is_refused(any_bucket: str) -> None:
     url = f"{any_bucket}/text.parquet"
     write(url, parquet_bytes("One.", "Two."))
-    (source,) = sources.find_sources([url])
+    (source,) = find_sources([url])
     first, second = sources.source_chunks(source)
     assert list(read_documents(first, ReadingSettings(), ReadErrors(skip=False))) == [["One."]]
     write(url, parquet_bytes("Others.", "And more."))

@@ -29,7 +29,7 @@ from albertine.storage import objects
 from albertine.storage.cache import cache_folder
 from albertine.storage.folder_manifest import UNFINISHED
 from albertine.text import sources as sources_module
-from albertine.text.sources import find_sources
+from albertine.text.find_sources import find_sources
 from albertine.text.stored_texts import _matching_names
 from tests.conftest import made_up_sentences
 

@@ -23,8 +23,9 @@ from albertine import json_input
 from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.text import parquet_rows, sources
 from albertine.text.documents import ReadErrors, detect_layout, read_documents
+from albertine.text.find_sources import find_sources
 from albertine.text.settings import ReadingSettings
-from albertine.text.sources import find_sources, source_chunks
+from albertine.text.sources import source_chunks
 
 BOOK = "The cat sat on the mat. It was warm.\n\nThen a dog came! \u201cRun,\u201d said the cat.\n"
 SENTENCES = ["The cat sat on the mat.", "It was warm.", "Then a dog came!", "\u201cRun,\u201d said the cat."]
@@ -302,7 +303,7 @@ def _find_beside_a_closed_folder(
         script = (
             "import os, sys\n"
             "from albertine.errors import InputError\n"
-            "from albertine.text.sources import find_sources\n"
+            "from albertine.text.find_sources import find_sources\n"
             "if os.geteuid() == 0: os.seteuid(65534)\n"
             "try: print([source.name for source in find_sources([sys.argv[1]])])\n"
             "except InputError as error: print(error)\n"

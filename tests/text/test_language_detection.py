@@ -18,6 +18,7 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
 from albertine.text import language_samples, sources
 from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.find_sources import find_sources
 from albertine.text.language_detection import (
     detect_language,
     detect_source_language,
@@ -26,7 +27,7 @@ from albertine.text.language_detection import (
 )
 from albertine.text.language_samples import NUM_PASSAGES, PASSAGE_LENGTH, sample_passages
 from albertine.text.settings import ReadingSettings, TokenizerSettings
-from albertine.text.sources import find_sources, source_chunks
+from albertine.text.sources import source_chunks
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import build_tokenizer
 

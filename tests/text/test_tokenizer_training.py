@@ -20,9 +20,9 @@ import sentencepiece
 from albertine.errors import InputError
 from albertine.settings import SettingError
 from albertine.text.characters import required_characters
+from albertine.text.find_sources import find_sources
 from albertine.text.settings import MIN_VOCAB_SIZE, ReadingSettings, TokenizerSettings
 from albertine.text.show import tokenizer_stats
-from albertine.text.sources import find_sources
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import (
     _normalization,

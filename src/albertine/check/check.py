@@ -26,10 +26,11 @@ from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
 from albertine.tasks.formats.conll import CONLL_SUFFIXES
 from albertine.tasks.formats.data_files import data_suffix, has_header_line, refuse_spreadsheet
+from albertine.text.find_sources import find_sources
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.language_detection import detect_source_language
 from albertine.text.settings import ReadingSettings
-from albertine.text.sources import Source, find_sources
+from albertine.text.sources import Source
 from albertine.text.tokenizer import load_tokenizer
 
 _DEFAULT_MAX_LENGTH = 512

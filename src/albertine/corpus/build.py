@@ -33,9 +33,10 @@ from albertine.storage.upload import resumable_folder
 from albertine.storage.urls import storage_url
 from albertine.text.characters import list_characters, most_frequent
 from albertine.text.documents import check_reading_settings
+from albertine.text.find_sources import find_sources
 from albertine.text.language_detection import resolve_reading_language
 from albertine.text.languages import AUTO
-from albertine.text.sources import Source, find_sources
+from albertine.text.sources import Source
 from albertine.text.tokenizer import Tokenizer, load_tokenizer, tokenizer_checksums
 from albertine.version import __version__
 

@@ -20,7 +20,8 @@ from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.report.write import REPORT_FILE
 from albertine.settings import build_settings, read_settings_file, settings_to_toml
-from albertine.text.sources import Source, find_sources
+from albertine.text.find_sources import find_sources
+from albertine.text.sources import Source
 
 _SETTINGS_FILE, _LOCK_FILE, _ELAPSED_FILE, _PLAN_FILE = "demo.toml", "demo.lock", "elapsed", "plan"
 _TEXT_FILE = "text.json"  # in the folder of results: the files that the demo reads

@@ -29,8 +29,9 @@ from albertine.study.task_examples import (
     layouts_text,
 )
 from albertine.study.tasks import STUDY_TASKS
+from albertine.text.find_sources import find_sources
 from albertine.text.settings import TokenizerSettings
-from albertine.text.sources import Source, find_sources
+from albertine.text.sources import Source
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.world.settings import WorldSettings
 from albertine.world.stories import WORLD_VERSION

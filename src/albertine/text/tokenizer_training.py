@@ -32,11 +32,12 @@ from albertine.text.characters import (
     single_characters,
 )
 from albertine.text.documents import ReadErrors, check_reading_settings
+from albertine.text.find_sources import find_sources
 from albertine.text.language_detection import resolve_tokenizer_language
 from albertine.text.languages import AUTO
 from albertine.text.protobuf import message_fields
 from albertine.text.settings import TokenizerSettings
-from albertine.text.sources import Source, find_sources
+from albertine.text.sources import Source
 from albertine.text.tokenizer import SpecialTokenIds, Tokenizer
 from albertine.text.unigram_training import SPECIAL_TOKENS, learn_tokens
 from albertine.text.word_counts import WordCounter, count_on_cluster, plan_sample, sample_documents
