@@ -257,7 +257,7 @@ def test_patterns_match_what_they_match_locally(
         ]
     except InputError:
         found = []
-    assert _matching_names(sorted(_NAMES), components, lambda name: name.endswith(".txt")) == found
+    assert _matching_names(sorted(_NAMES), components) == found
 
 
 _BUILD = "corpus build {} --tokenizer {{tokenizer}} --out {}"

@@ -252,6 +252,30 @@ def test_error_names_the_missing_input(
         find_sources([argument], spool=tmp_path / "spool")
 
 
+def test_files_of_a_folder_that_are_no_text_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [
+        "a.txt",
+        "b.jsonl.gz",
+        "c.pdf",
+        "d.PDF",
+        "e.csv.gz",
+        "LICENSE",
+        ".hidden.md",
+        "g.1",
+        "h.2",
+        "i.3",
+    ]
+    for name in names:
+        (tmp_path / name).touch()
+    find_sources([str(tmp_path / "*.pdf")])
+    assert capsys.readouterr().err == ""  # files that were named
+    assert [Path(source.name).name for source in find_sources([str(tmp_path)])] == names[:2]
+    message = capsys.readouterr().err
+    assert f"{tmp_path}: files left out: 2 .pdf, 1 without a suffix, 1 .csv, 1 .1, 1 .2, 1 more;" in message
+
+
 def test_folder_without_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no text files in this folder"):
         find_sources([str(tmp_path)])

@@ -14,14 +14,17 @@ from albertine.errors import InputError
 from albertine.json_input import JsonError, parse_json
 from albertine.storage.objects import StoredObject
 from albertine.storage.urls import storage_url
+from albertine.text.file_names import (
+    EXPECTED_FILES,
+    format_and_compression,
+    is_table_name,
+    is_text_name,
+    print_left_out,
+)
 from albertine.text.hub_datasets import HUB_PREFIX
-from albertine.text.sources import MAX_RECORD_BYTES, Compression, Source, SourceFormat, bounded_lines
+from albertine.text.sources import MAX_RECORD_BYTES, Source, SourceFormat, bounded_lines
 from albertine.text.stored_texts import find_stored_texts
 
-_FORMATS: dict[str, SourceFormat] = {".txt": "text", ".text": "text", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_FORMATS |= {".parquet": "parquet"}
-_COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_TABLE_SUFFIXES = (".csv", ".tsv")
 _SEARCHED_LINES = 100  # of standard input, for a JSON object
 _HEAD_BYTES = 1 << 18  # of standard input, which may begin with blank lines
 
@@ -45,7 +48,7 @@ def find_sources(
         elif argument.startswith(HUB_PREFIX):
             sources[argument] = Source(argument, "hub")
         elif url := storage_url(argument):
-            for found in find_stored_texts(url, lambda name: _split_suffixes(Path(name))[0] in _FORMATS):
+            for found in find_stored_texts(url):
                 sources.setdefault(found.url, _stored_source(found))
         else:
             for file in _readable_files(argument):
@@ -60,7 +63,7 @@ def find_sources(
 def _refuse_tables(sources: Iterable[Source]) -> None:
     """Raise `InputError` for a table, whose labels, separators and quotation marks would become text."""
     for source in sources:
-        if source.format == "text" and _split_suffixes(Path(source.name))[0] in _TABLE_SUFFIXES:
+        if source.format == "text" and is_table_name(source.name):
             raise InputError(
                 f"{source.name}: a table; convert it to .jsonl, one record per line, or rename it to .txt if "
                 "its lines are the text"
@@ -80,16 +83,11 @@ def _find_files(argument: str) -> Iterator[Path]:
     if path.is_dir():
         if {"config.json", "model.safetensors"} <= {entry.name for entry in path.iterdir()}:
             raise InputError(f"{argument}: a model, which holds no text; name text or a table")
-        files = [
-            file
-            for file in _visible_paths(path)
-            if _split_suffixes(file)[0] in _FORMATS and not file.is_dir()
-        ]
+        visible = [file for file in _visible_paths(path) if not file.is_dir()]
+        files = [file for file in visible if is_text_name(file.name)]
         if not files:
-            raise InputError(
-                f"{path}: no text files in this folder; expected .txt, .text, .jsonl or .ndjson, "
-                "also compressed as .gz or .zst, or .parquet"
-            )
+            raise InputError(f"{path}: no text files in this folder; {EXPECTED_FILES}")
+        print_left_out(argument, (file.name for file in visible))
         yield from files
     elif path.exists():
         yield path
@@ -162,15 +160,8 @@ def _visible_paths(folder: Path) -> Iterator[Path]:
         yield path
 
 
-def _split_suffixes(file: Path) -> tuple[str, Compression | None]:
-    """Return the suffix of the format, such as ".txt" for a.txt.gz, and the compression."""
-    compression = _COMPRESSIONS.get(file.suffix.lower())
-    inner = Path(file.stem) if compression else file
-    return inner.suffix.lower(), compression
-
-
 def _file_source(file: Path) -> Source:
-    text_format, compression = _format_and_compression(file, str(file))
+    text_format, compression = format_and_compression(str(file))
     if not file.is_file():
         if file.is_symlink() and not file.exists():
             raise InputError(f"{file}: a link to a file that does not exist; remove it, or restore the file")
@@ -180,15 +171,8 @@ def _file_source(file: Path) -> Source:
 
 
 def _stored_source(found: StoredObject) -> Source:
-    text_format, compression = _format_and_compression(Path(found.url), found.url)
+    text_format, compression = format_and_compression(found.url)
     return Source(found.url, text_format, Path(found.url), compression, found.size, found.version)
-
-
-def _format_and_compression(file: Path, name: str) -> tuple[SourceFormat, Compression | None]:
-    suffix, compression = _split_suffixes(file)
-    if suffix == ".json":
-        raise InputError(f"{name}: a single JSON document; convert it to .jsonl, one record per line")
-    return _FORMATS.get(suffix, "text"), compression
 
 
 def _spool_standard_input(spool: Path | None) -> Source:

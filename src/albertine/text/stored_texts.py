@@ -3,7 +3,7 @@
 Names are sorted as local files are, and hidden names are left out, so the same files give the same corpus.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from glob import has_magic
@@ -14,14 +14,13 @@ from albertine.errors import InputError
 from albertine.storage.folder_manifest import outer_manifest, refuse_unfinished
 from albertine.storage.objects import StoredObject, find_object, list_objects
 from albertine.storage.urls import join_url, private_advice, storage_url
+from albertine.text.file_names import EXPECTED_FILES, is_text_name, print_left_out
 
 
-def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredObject]:
-    """Return the objects that a URL names.
+def find_stored_texts(url: str) -> list[StoredObject]:
+    """Return the objects that a URL names: an object, the texts of a folder, or the matches of a pattern.
 
-    Args:
-        url: URL of an object, a folder or a pattern, in which `**` stands for any number of folders.
-        is_text: returns whether an object of a folder is a text, by its name.
+    In a pattern, `**` stands for any number of folders.
     """
     components = url.split("/")
     depth = next((index for index, part in enumerate(components) if has_magic(part)), len(components))
@@ -32,12 +31,14 @@ def find_stored_texts(url: str, is_text: Callable[[str], bool]) -> list[StoredOb
         return [found]
     folder = "/".join(components[:depth])
     objects = list_objects(folder)
-    names = _matching_names(list(objects), components[depth:], is_text)
+    names = _matching_names(list(objects), components[depth:])
     if not names:
         raise InputError(
-            f"{url}: no such object, and no text files in such a folder; expected .txt, .text, .jsonl or "
-            f".ndjson, also compressed as .gz or .zst, or .parquet{private_advice(url)}"
+            f"{url}: no such object, and no text files in such a folder; {EXPECTED_FILES}"
+            f"{private_advice(url)}"
         )
+    if depth == len(components):
+        print_left_out(url, (name for name in objects if not _is_hidden(name)))
     refuse_unfinished(folder, objects, names)
     outer_manifest(folder)  # which must be complete, too
     for name in names:
@@ -57,17 +58,19 @@ def _refuse_unsupported_name(folder: str, name: str) -> None:
     )
 
 
-def _matching_names(
-    names: Sequence[str], patterns: Sequence[str], is_text: Callable[[str], bool]
-) -> list[str]:
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
+
+
+def _matching_names(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """Return the names that a pattern matches, and the texts in folders that it matches, in order."""
     matches: dict[str, list[str]] = {}  # the names of each matching file or folder
     for name in names:
         parts = name.split("/")
         for depth in range(len(parts) + 1):
-            is_visible = not any(part.startswith(".") for part in parts[depth:])
+            is_text = is_text_name(name) and not _is_hidden("/".join(parts[depth:]))
             is_file = depth == len(parts)
-            if (is_file or (is_visible and is_text(name))) and _matches(parts[:depth], patterns):
+            if (is_file or is_text) and _matches(parts[:depth], patterns):
                 matches.setdefault("/".join(parts[:depth]), []).append(name)
     return list(
         dict.fromkeys(
