@@ -96,13 +96,19 @@ def _in_other_segment(is_second: Tensor) -> Tensor:
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, is_allowed: Tensor) -> Tensor:
-    """Return the attention with one head, [rows, length, hidden]."""
+    """Return the attention with one head, [rows, length, hidden], computed in fp32.
+
+    In bf16 on a CPU, the kernels for a new length take longer to prepare than the products of a batch.
+    """
+    dtype = value.dtype
+    query, key, value = query.float(), key.float(), value.float()
     # The lowest finite value: minus infinity would give NaN for a token that may attend to none.
     bias = torch.zeros_like(is_allowed, dtype=query.dtype)
     bias = bias.masked_fill(is_allowed.logical_not(), torch.finfo(query.dtype).min)
     query, key, value, bias = (tensor.unsqueeze(1) for tensor in (query, key, value, bias))
     scale = _EQUAL_SCORE / query.shape[-1]
-    return functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scale).squeeze(1)
+    attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scale)
+    return attended.squeeze(1).to(dtype)
 
 
 def _means(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
