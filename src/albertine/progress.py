@@ -4,13 +4,14 @@ Long loops run through `track`. On a terminal it updates one line, elsewhere it 
 line every ten seconds. It prints nothing for loops under two seconds or when quiet.
 """
 
-import json
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
+
+from albertine.json_output import json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,22 +98,6 @@ def _escaped(character: str) -> str:
 def print_json(value: object) -> None:
     """Print a value as JSON on standard output."""
     print(json_text(value, indent=2))
-
-
-def json_text(value: object, *, indent: int | None = None) -> str:
-    """Return a value as JSON in which control characters and unpaired surrogates are escaped."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
-    lines = text.split("\n")
-    if all(map(str.isprintable, lines)):
-        return text
-    return "\n".join("".join(map(_json_escaped, line)) for line in lines)
-
-
-def _json_escaped(character: str) -> str:
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 1 << 16 else json.dumps(character)[1:-1]
 
 
 def end_line() -> None:

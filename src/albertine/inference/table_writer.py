@@ -18,6 +18,7 @@ from albertine.inference.resumable_file import (
     remove_leftovers,
     resumable_file,
 )
+from albertine.json_output import json_text
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import check_output_file, output_file
 from albertine.storage.urls import storage_url
@@ -175,7 +176,7 @@ class _TableFormat(ABC):
 class _JsonLines(_TableFormat):
     def text(self, rows: Iterable[Row]) -> str:
         return "".join(
-            progress.json_text({"id": example.example_id, **(example.kept or {}), **values}) + "\n"
+            json_text({"id": example.example_id, **(example.kept or {}), **values}) + "\n"
             for example, values in rows
         )
 

@@ -9,6 +9,7 @@ from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_masked_lm
+from albertine.json_output import json_text
 from albertine.model.parameter_counts import count_parameters
 from albertine.report_card.card import ReportCard, read_card
 from albertine.report_card.finetune_runs import train_all
@@ -47,7 +48,7 @@ def make_report_card(model: str, out: Path, settings: ReportCardSettings) -> Rep
         parameters = count_parameters(workspace.model_settings).encoder
         card = read_card(workspace, model, parameters, skipped_parts)
         with atomic_file(out / JSON_FILE) as partial:
-            partial.write_text(progress.json_text(card.to_json(), indent=2) + "\n", encoding="utf-8")
+            partial.write_text(json_text(card.to_json(), indent=2) + "\n", encoding="utf-8")
         card_page(card).write(out / PAGE_FILE)
     progress.print_message(f"{out / PAGE_FILE}: open it in a browser")
     return card

@@ -23,6 +23,7 @@ from albertine.display import counted
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
 from albertine.file_lock import file_lock
+from albertine.json_output import json_text
 from albertine.storage.urls import storage_url
 from albertine.study.claim import Claim, claim_at, claim_version, merged
 from albertine.study.data import StudyData, find_data
@@ -247,7 +248,7 @@ def _write(report: ClaimReport, one: ClaimRuns, out: Path, command: str) -> None
                 "as those of an earlier version"
             )
     with atomic_file(folder / f"{name}.json") as partial_file:
-        partial_file.write_text(progress.json_text(content, indent=2) + "\n", encoding="utf-8")
+        partial_file.write_text(json_text(content, indent=2) + "\n", encoding="utf-8")
     text = one.data.text or "stories of the little world"
     tasks = "" if copies is None else copies.text
     claim_page(report, text, command, tasks).write(folder / f"{name}.html")

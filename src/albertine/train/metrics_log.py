@@ -7,7 +7,6 @@ exactly one line for each step that led to the current weights.
 
 import errno
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import Any, Literal
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.input_files import check_regular_file
+from albertine.json_output import finite_json
 
 MetricsLine = dict[str, Any]
 CurvePoint = tuple[float, float]
@@ -53,7 +53,7 @@ class MetricsLog:
 
     def write(self, line: MetricsLine) -> None:
         """Buffer a line; it is written together with later ones."""
-        self._buffer.append(json.dumps(_json_value(line)).encode() + b"\n")
+        self._buffer.append(json.dumps(finite_json(line)).encode() + b"\n")
         if len(self._buffer) >= _FLUSH_LINES:
             self.flush()
 
@@ -171,10 +171,3 @@ def _truncate_file(file: Path, last_step: int) -> None:
 
 def _lines_up_to(last_step: int, file: Iterable[bytes]) -> Iterator[bytes]:
     return (json.dumps(line).encode() + b"\n" for line in _parsed_lines(file) if line["step"] <= last_step)
-
-
-def _json_value(value: Any) -> Any:
-    """Return a value with None in place of NaN and infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _json_value(entry) for key, entry in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
