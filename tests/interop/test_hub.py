@@ -39,6 +39,17 @@ print(modules.poolings, shape, modules.normalize, modules.max_length, modules.pr
 """
 
 
+DATASET_SCRIPT = """
+import sys
+from albertine.errors import AlbertineError
+from albertine.text.hub_datasets import hub_records
+try:
+    print([record["text"] for _, record in hub_records(sys.argv[1], 0)])
+except AlbertineError as error:
+    print(error)
+"""
+
+
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Serve a checkpoint; yield the environment variables that make the server the hub."""
@@ -78,8 +89,27 @@ def test_checkpoint_is_cached_for_offline_use(hub: dict[str, str], tmp_path: Pat
     assert layers_in_info(hub) == 3  # without weights
     (tmp_path / "weights").rename(tmp_path / "small" / "model.safetensors")
     HubHandler.authorizations.clear()
-    assert load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small", COMMIT) == expected
+    assert load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, f"someone/small@{COMMIT}") == expected
     assert HubHandler.authorizations == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        (f"hub:someone/small@{COMMIT}", "['One. Two.']"),
+        ("hub:someone/small@main:default:train", "['One. Two.']"),
+        ("hub:someone/small", "['One. Two.']"),
+        ("hub:someone/small@v9", "hub:someone/small@v9: cannot open the dataset"),
+    ],
+)
+def test_revision_of_a_dataset(name: str, output: str, tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "train.jsonl").write_text('{"text": "One. Two."}\n')
+    with serve_repository(tmp_path / "small", tmp_path / "home") as environment:
+        printed = run_script(environment, DATASET_SCRIPT, name)
+    assert printed.startswith(output)
+    assert printed.endswith("; check the name and the revision") or "cannot" not in printed
 
 
 @pytest.mark.slow
@@ -101,6 +131,8 @@ def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path, i
             "InputError someone/nothing: neither a local folder nor a repository on the hub",
         ),
         (["someone/small", "v9"], "InputError someone/small: the hub repository has no revision v9"),
+        (["someone/small@v9"], "InputError someone/small: the hub repository has no revision v9"),
+        (["someone/small@v1", "v2"], "InputError someone/small@v1: names another revision than v2;"),
         (["nonsense"], "InputError nonsense: no such folder; a model is a folder, or a hub"),
     ],
 )

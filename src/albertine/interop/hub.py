@@ -1,5 +1,6 @@
 """Locates models: in local folders, on object storage by URL, or on the Hugging Face hub by name.
 
+The name of a hub repository is OWNER/NAME, or OWNER/NAME@REVISION with a branch, tag or commit.
 `huggingface_hub` downloads those of the hub: its cache, `HF_TOKEN`, `HF_ENDPOINT` and
 `HF_HUB_OFFLINE` apply. A file enters the cache only when it is complete; an interrupted
 download resumes, and a partial file is never loaded.
@@ -150,8 +151,11 @@ def _locate(source: str | Path, revision: str | None, *, weights: bool, exports:
             f"{source}: a preset, which has no trained weights; name a checkpoint "
             f'(in Python, albertine.create("{source}") makes a model with fresh weights)'
         )
-    if is_hub_name(str(source)) and not local.exists():
-        return _download(str(source), revision, weights=weights, exports=exports)
+    name, _, named_revision = str(source).partition("@")
+    if is_hub_name(name) and not local.exists():
+        if revision is not None and named_revision not in ("", revision):
+            raise InputError(f"{source}: names another revision than {revision}; leave one of them out")
+        return _download(name, named_revision or revision, weights=weights, exports=exports)
     if local.is_file():
         is_model = (local.parent / "config.json").is_file()
         advice = f", here perhaps {local.parent}" if is_model else "; give data with --data"

@@ -1,11 +1,13 @@
 """Streams datasets of the Hugging Face hub, without downloading them completely.
 
-A dataset is named `hub:OWNER/NAME[:CONFIG[:SPLIT]]`; OWNER/NAME may also be a local folder. Needs
-the extra `hub`. The environment variables and the cache of the library `datasets` apply.
+A dataset is named `hub:OWNER/NAME[@REVISION][:CONFIG[:SPLIT]]`, with a branch, tag or commit as the revision;
+OWNER/NAME may also be a local folder. Needs the extra `hub`. The environment variables and the cache of
+the library `datasets` apply.
 """
 
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from albertine.errors import InputError, WorkError
@@ -44,10 +46,14 @@ def _dataset(name: str) -> Any:
         raise InputError(f"{name}: hub datasets need an extra; {install_command('hub')}") from None
     path, config, split = [*name.removeprefix(HUB_PREFIX).split(":"), "", ""][:3]
     try:
-        return load_dataset(path, config or None, split=split or "train", streaming=True)
+        repository, _, revision = (path, "", "") if Path(path).exists() else path.partition("@")
+        return load_dataset(
+            repository, config or None, split=split or "train", streaming=True, revision=revision or None
+        )
     except Exception as error:  # the library raises many types
         raise InputError(
             f"{name}: cannot open the dataset ({type(error).__name__}: {_first_line(error)}); check the name"
+            f"{' and the revision' if '@' in path else ''}"
         ) from None
 
 
