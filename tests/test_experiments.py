@@ -25,8 +25,8 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import HeadSettings, ModelSettings
 from tests.model.model_fixtures import random_strip

@@ -20,8 +20,9 @@ from albertine.engines.verify import largest_difference, random_strips, verify_e
 from albertine.errors import WorkError
 from albertine.interop.export_record import ExportRecord
 from albertine.interop.huggingface import write_config
-from albertine.model.heads import MaskedLMOutput, PredictionOutput, PretrainingOutput
 from albertine.model.model import Model
+from albertine.model.prediction_heads import PredictionOutput
+from albertine.model.pretraining_heads import MaskedLMOutput, PretrainingOutput
 from albertine.model.span_head import SpanOutput
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.engine import EngineOptions

@@ -24,8 +24,8 @@ from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.interop.huggingface import load_folder, save_folder
 from albertine.interop.load import has_masked_head, load, load_masked_lm
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings

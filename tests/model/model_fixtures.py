@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
 from albertine.settings import ModelSettings
 

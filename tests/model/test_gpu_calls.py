@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from albertine.model.attention import AttentionLayout
 from albertine.model.encoder import ComputeOptions
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.kernels.flash_attention import flash_attention
 from albertine.model.model import Model
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.train.optimizers import Optimizers

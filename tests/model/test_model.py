@@ -18,10 +18,10 @@ from albertine.interop.load import create
 from albertine.model import model as model_module
 from albertine.model.cost import activation_bytes
 from albertine.model.encoder import ComputeOptions, Encoder
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.layers import Attention, FeedForward
 from albertine.model.model import Model, check_memory, make_head
 from albertine.model.parameter_counts import count_parameters
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
 from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings

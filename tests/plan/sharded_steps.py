@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from albertine.model.encoder import ComputeOptions
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
 from albertine.plan.settings import PlanSettings
 from albertine.plan.workload import Workload, make_workload

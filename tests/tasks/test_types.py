@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from albertine.errors import InputError
-from albertine.model.heads import PredictionOutput
+from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.span_head import SpanOutput
 from albertine.tasks.examples import (
     AnswerText,

@@ -40,8 +40,8 @@ from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
-from albertine.model.heads import ClassificationHead
 from albertine.model.model import Model
+from albertine.model.prediction_heads import ClassificationHead
 from albertine.model.strip_states import check_can_exit
 from albertine.settings import SettingsSource, build_settings, read_settings_file, settings_to_toml
 from albertine.settings.engine import EngineOptions

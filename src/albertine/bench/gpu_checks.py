@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from albertine.errors import WorkError
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.train.optimizers import Optimizers

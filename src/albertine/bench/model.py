@@ -272,7 +272,7 @@ def _forward_step(model: Any, compute_outputs: Callable[[], Any]) -> Callable[[]
 def _our_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path) -> Callable[[], None]:
     from albertine.interop.huggingface import load_folder
     from albertine.model.encoder import ComputeOptions
-    from albertine.model.heads import MaskedLMTargets, PretrainingTargets
+    from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
     from albertine.model.strip import Strip
 
     model = load_folder(weights).to(settings.device)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from albertine.engines.torch_engine import TorchEngine
-from albertine.model.heads import ClassificationHead
 from albertine.model.padded import PaddedModel, visible_tokens
+from albertine.model.prediction_heads import ClassificationHead
 from albertine.model.strip import Strip
 from albertine.settings.exit_rule import ExitRule
 

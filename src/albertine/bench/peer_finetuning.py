@@ -14,7 +14,7 @@ from albertine.device import synchronized_time
 from albertine.finetune.finetuning import epoch_order
 from albertine.finetune.prepare import FinetuneData
 from albertine.interop.tensor_names import checkpoint_family
-from albertine.model.heads import PredictionOutput
+from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.span_head import SpanOutput, SpanTargets
 from albertine.settings import HeadSettings
 from albertine.tasks.registry import create_task_type

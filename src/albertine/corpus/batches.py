@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from albertine.corpus.dataset import NO_LABEL, PretrainDataset, PretrainSample
 from albertine.errors import AlbertineError, InputError
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
 from albertine.processes import block_signals
 from albertine.randomness import Stream, random_bits

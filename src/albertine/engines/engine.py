@@ -56,7 +56,7 @@ class Engine(Protocol):
         """
 
     def run(self, strip: Strip) -> Any:
-        """Return the output of the head for a strip; `model/heads.py` has the types and shapes."""
+        """Return the output of the head for a strip; the types and shapes are with the heads in `model/`."""
 
     def run_with_exits(self, strip: Strip, rule: ExitRule) -> ExitOutput:
         """Return the output of the head for a strip, each prediction after the step at which it is final."""

@@ -22,7 +22,7 @@ from albertine.engines.step_files import EMBED, STOP, TABLE_FILE, block_graphs, 
 from albertine.model.attention import multi_head_attention
 from albertine.model.depth_plan import BlockIndices, depth_plan
 from albertine.model.encoder import ComputeOptions
-from albertine.model.heads import Head
+from albertine.model.head import Head
 from albertine.model.learned_exit import ExitUnit
 from albertine.model.match_marks import matches_in_rows
 from albertine.model.model import Model

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.errors import InputError
-from albertine.model.heads import Head, PredictionOutput, check_options, linear, mean_cross_entropy
+from albertine.model.head import Head, linear, mean_cross_entropy
+from albertine.model.prediction_heads import PredictionOutput, check_options
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from albertine.model.heads import Head
+from albertine.model.head import Head
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.model.strip_states import StripStates

@@ -5,7 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
-from albertine.model.heads import MaskedLMOutput, PredictionOutput, PretrainingOutput
+from albertine.model.prediction_heads import PredictionOutput
+from albertine.model.pretraining_heads import MaskedLMOutput, PretrainingOutput
 from albertine.model.span_head import SpanOutput
 from albertine.settings import HeadSettings
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from albertine.model.heads import linear
+from albertine.model.head import linear
 
 _WIDTH = 64
 

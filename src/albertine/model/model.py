@@ -12,19 +12,18 @@ from albertine.device import total_memory
 from albertine.errors import InputError
 from albertine.model.co_matching_head import CoMatchingHead
 from albertine.model.encoder import ComputeOptions, Encoder
-from albertine.model.heads import (
-    ClassificationHead,
-    Head,
-    MaskedLMHead,
-    MultiLabelHead,
-    MultipleChoiceHead,
-    PretrainingHead,
-    RegressionHead,
-    TokenClassificationHead,
-)
+from albertine.model.head import Head
 from albertine.model.kernels.primitive_cache import limit_primitive_cache
 from albertine.model.learned_exit import ExitUnit
 from albertine.model.parameter_counts import count_parameters, count_task_parameters
+from albertine.model.prediction_heads import (
+    ClassificationHead,
+    MultiLabelHead,
+    MultipleChoiceHead,
+    RegressionHead,
+    TokenClassificationHead,
+)
+from albertine.model.pretraining_heads import MaskedLMHead, PretrainingHead
 from albertine.model.span_head import SpanHead
 from albertine.model.step_shapes import starts_at_zero
 from albertine.model.strip import Strip

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.errors import InputError
-from albertine.model.heads import Head, linear, mean_cross_entropy
+from albertine.model.head import Head, linear, mean_cross_entropy
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
 

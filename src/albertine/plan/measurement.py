@@ -21,9 +21,9 @@ from albertine.device import peak_flops, synchronized_time
 from albertine.display import counted
 from albertine.model.cost import Precision, pretraining_flops
 from albertine.model.encoder import ComputeOptions
-from albertine.model.heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.model import Model
 from albertine.model.parameter_counts import count_parameters
+from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.strip import Strip
 from albertine.plan.estimate import StepTime
 from albertine.plan.random_samples import RandomSamples

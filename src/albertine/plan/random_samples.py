@@ -18,7 +18,8 @@ from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings, PairTask
 from albertine.corpus.shards import EncodedDocuments, Shard, to_record_batch, write_record_batches
-from albertine.text.tokenizer import SpecialTokenIds, Tokenizer
+from albertine.text.tokenizer import Tokenizer
+from albertine.text.vocabulary_formats import SpecialTokenIds
 
 _TOKENS, _SENTENCE_TOKENS = 400_000, 20
 _MIN_DOCUMENT_TOKENS, _SAMPLES_OF_DOCUMENT = 2_000, 4

@@ -20,9 +20,9 @@ from albertine.errors import InputError
 from albertine.interop.huggingface import checkpoint_writer
 from albertine.json_input import dataclass_from_json
 from albertine.model.cost import pretraining_flops
-from albertine.model.heads import PretrainingOutput
 from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
+from albertine.model.pretraining_heads import PretrainingOutput
 from albertine.pretrain.plateau import PlateauDetector
 from albertine.pretrain.position_extrapolation import Sinusoids
 from albertine.pretrain.scores import sample_sums

@@ -7,7 +7,7 @@ import numpy as np
 from albertine import progress
 from albertine.display import percent
 from albertine.tasks.sequences import EncodedExample
-from albertine.text.tokenizer import SpecialTokenIds
+from albertine.text.vocabulary_formats import SpecialTokenIds
 
 
 class EncodingCounts:

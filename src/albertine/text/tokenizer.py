@@ -7,38 +7,27 @@ that both give the same ids:
 2. `spiece.model`: SentencePiece's format, used by the published ALBERT checkpoints;
 3. `vocab.txt`: BERT's format, used by Chinese ALBERT.
 
-A `spiece.model` is translated to a pipeline and saved with it as `tokenizer.json`: with
-`spiece.model` alone, `transformers` would give other ids. See
-docs/decisions/sentencepiece-files.md.
+`vocabulary_formats` reads the three formats.
 """
 
 import hashlib
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import tokenizers
 from numpy.typing import NDArray
 
 from albertine.checksums import file_checksum
-from albertine.display import display_text, display_value
 from albertine.errors import InputError
 from albertine.input_files import read_bytes, read_json_object
 from albertine.storage.cache import local_folder
-from albertine.text.backends import (
-    LibraryErrors,
-    albert_backend,
-    bert_backend,
-    hidden_panics,
-    set_special_tokens,
-)
+from albertine.text.backends import LibraryErrors, hidden_panics
 from albertine.text.byte_tokens import byte_values, split_byte_offsets
-from albertine.text.protobuf import CorruptDataError
-from albertine.text.sentencepiece_model import CONTROL, SentencePieceModel, read_sentencepiece
+from albertine.text.vocabulary_formats import SpecialTokenIds, read_vocabulary
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -59,21 +48,6 @@ _FINGERPRINT_TEXT = (
     "Ça «naïve» ``x'' ''y'' İSTANBUL ß ﬁne ½ 1,000,000 3.14 don't 漢字かな 한국어 हिन्दी 🙂 "
     "e\u0301 \u00a0z <pad> [MASK]"
 )
-
-
-@dataclass(frozen=True)
-class SpecialTokenIds:
-    """Ids of the special tokens."""
-
-    pad: int
-    unk: int
-    cls: int
-    sep: int
-    mask: int
-
-
-# A pipeline, its special tokens, and the files that Albertine adds to those that it was read from.
-_Parsed: TypeAlias = tuple[tokenizers.Tokenizer, SpecialTokenIds, dict[str, bytes]]
 
 
 class Tokenizer:
@@ -273,7 +247,8 @@ def load_tokenizer(folder: Path, vocab_size: int | None = None) -> Tokenizer:
     # Saved as spiece.model, the name that other libraries expect.
     files["spiece.model" if vocabulary_file.name in _GOOGLE_NAMES else vocabulary_file.name] = content
     with LibraryErrors(vocabulary_file), hidden_panics():
-        tokenizer = _parse_tokenizer(vocabulary_file, content, options, files)
+        backend, special_ids, written = read_vocabulary(vocabulary_file, content, options)
+        tokenizer = Tokenizer(backend, special_ids, {**files, **written}, str(vocabulary_file))
         _ = tokenizer._num_ids  # checks it
         # Encoding and decoding find most defects that reading does not.
         (ids, _) = tokenizer.encode_batch([_FINGERPRINT_TEXT, ""])
@@ -288,26 +263,6 @@ def load_tokenizer(folder: Path, vocab_size: int | None = None) -> Tokenizer:
 
 def _read_file(file: Path) -> bytes:
     return read_bytes(file, _MAX_FILE_BYTES.get(file.suffix, _MAX_OTHER_BYTES))
-
-
-def _parse_tokenizer(
-    file: Path, content: bytes, options: Mapping[str, Any], files: Mapping[str, bytes]
-) -> Tokenizer:
-    """Return the tokenizer in the content of a vocabulary file."""
-    try:
-        if file.suffix == ".json":
-            backend, special_ids, written = _from_json(content, options)
-        elif file.suffix == ".model":
-            backend, special_ids, written = _from_sentencepiece(read_sentencepiece(content), options)
-        else:
-            backend, special_ids, written = _from_wordpiece(content.decode(), options)
-    except (CorruptDataError, ValueError, TypeError, OverflowError) as error:
-        raise InputError(
-            f"{file}: damaged, or not a vocabulary ({display_text(str(error))}); get the file again"
-        ) from None
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
-    return Tokenizer(backend, special_ids, {**files, **written}, str(file))
 
 
 def tokenizer_checksums(folder: Path) -> dict[str, str]:
@@ -329,122 +284,3 @@ def _options(folder: Path) -> Mapping[str, Any]:
         if file.exists():
             options |= read_json_object(file, "get the file again")
     return options
-
-
-def _find_special_ids(backend: tokenizers.Tokenizer, options: Mapping[str, Any]) -> SpecialTokenIds:
-    """Return the ids of the special tokens, named in the options or by their default names."""
-    ids = {}
-    for field, option, defaults in (
-        ("pad", "pad_token", ("<pad>", "[PAD]")),
-        ("unk", "unk_token", ("<unk>", "[UNK]")),
-        ("cls", "cls_token", ("[CLS]",)),
-        ("sep", "sep_token", ("[SEP]",)),
-        ("mask", "mask_token", ("[MASK]",)),
-    ):
-        value = options.get(option)
-        text = value.get("content") if isinstance(value, dict) else value
-        candidates = [backend.token_to_id(token) for token in (text, *defaults) if isinstance(token, str)]
-        ids[field] = next((candidate for candidate in candidates if candidate is not None), None)
-        if ids[field] is None:
-            raise InputError(f"no {option} ({' or '.join(defaults)}); add it to the vocabulary")
-    return SpecialTokenIds(**ids)  # type: ignore[arg-type]  # all are int here
-
-
-def _from_json(content: bytes, options: Mapping[str, Any]) -> _Parsed:
-    try:
-        backend = tokenizers.Tokenizer.from_buffer(content)
-    except Exception as error:  # the library raises no narrower type
-        raise InputError(f"not a tokenizer ({display_text(str(error))}); get the file again") from None
-    backend.no_truncation()
-    backend.no_padding()
-    return backend, _find_special_ids(backend, options), {}
-
-
-def _from_sentencepiece(model: SentencePieceModel, options: Mapping[str, Any]) -> _Parsed:
-    pieces = model.segmentation_pieces()
-    flags: dict[str, Any] = {
-        "do_lower_case": _flag(options, "do_lower_case", not _has_capitals(piece for piece, _ in pieces)),
-        "keep_accents": _flag(options, "keep_accents", False),
-    }
-    try:
-        backend = albert_backend(
-            pieces,
-            unk_id=model.unk_id,
-            cased=not flags["do_lower_case"],
-            keep_accents=flags["keep_accents"],
-            character_map=model.character_map,
-            byte_fallback=model.byte_fallback,
-        )
-    except Exception as error:  # the library raises no narrower type
-        raise CorruptDataError(str(error)) from None
-    backend.add_special_tokens(
-        [
-            piece
-            for (piece, _), piece_type in zip(model.pieces, model.piece_types, strict=True)
-            if piece_type == CONTROL
-        ]
-    )
-    special_ids = _set_special_tokens(backend, options)
-    # The name of a class of `transformers` that takes the pipeline as it is.
-    flags["tokenizer_class"] = "PreTrainedTokenizerFast"
-    written = {
-        "tokenizer.json": backend.to_str(pretty=True).encode(),
-        "tokenizer_config.json": _options_file(backend, special_ids, {**options, **flags}),
-    }
-    return backend, special_ids, written
-
-
-def _from_wordpiece(content: str, options: Mapping[str, Any]) -> _Parsed:
-    vocabulary = content.split("\n")
-    vocabulary = [token.rstrip("\r") for token in (vocabulary[:-1] if vocabulary[-1] == "" else vocabulary)]
-    unk_token = options.get("unk_token", "[UNK]")
-    unk_token = unk_token.get("content") if isinstance(unk_token, dict) else unk_token
-    if not isinstance(unk_token, str) or unk_token not in vocabulary:
-        unk_token = unk_token if isinstance(unk_token, str) else "unk_token"
-        raise InputError(f"no {display_text(unk_token)}, which a BERT vocabulary needs; get the file again")
-    flags: dict[str, Any] = {
-        "do_lower_case": _flag(options, "do_lower_case", not _has_capitals(vocabulary)),
-        "strip_accents": _flag(options, "strip_accents", None),
-        "tokenize_chinese_chars": _flag(options, "tokenize_chinese_chars", True),
-        "tokenizer_class": "BertTokenizer",
-    }
-    backend = bert_backend(
-        vocabulary,
-        unk_token=unk_token,
-        cased=not flags["do_lower_case"],
-        strip_accents=flags["strip_accents"],
-        tokenize_chinese_chars=flags["tokenize_chinese_chars"],
-    )
-    special_ids = _set_special_tokens(backend, options)
-    written = {"tokenizer_config.json": _options_file(backend, special_ids, {**options, **flags})}
-    return backend, special_ids, written
-
-
-def _flag(options: Mapping[str, Any], name: str, default: bool | None) -> bool | None:
-    """Return an option that is true, false or, like a missing one, null."""
-    value = options.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise InputError(f"{name} = {display_value(value)} in its options: must be true or false")
-    return default if value is None else value
-
-
-def _has_capitals(tokens: Iterable[str]) -> bool:
-    """Return whether many tokens have capitals; Google's files do not say whether text keeps its capitals."""
-    words = [token for token in tokens if not token.startswith(("[", "<"))]
-    return sum(token != token.lower() for token in words) > len(words) / 100
-
-
-def _set_special_tokens(backend: tokenizers.Tokenizer, options: Mapping[str, Any]) -> SpecialTokenIds:
-    special_ids = _find_special_ids(backend, options)
-    names = [backend.id_to_token(index) or "" for index in vars(special_ids).values()]
-    set_special_tokens(backend, names, names[2], names[3])  # in the order of SpecialTokenIds: cls, sep
-    return special_ids
-
-
-def _options_file(
-    backend: tokenizers.Tokenizer, special_ids: SpecialTokenIds, options: Mapping[str, Any]
-) -> bytes:
-    """Return a `tokenizer_config.json` with which `transformers` gives the same ids."""
-    names = {f"{field}_token": backend.id_to_token(index) for field, index in vars(special_ids).items()}
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    return (json.dumps({**options, **names, "model_input_names": inputs}, indent=2) + "\n").encode()

@@ -38,8 +38,9 @@ from albertine.text.languages import AUTO
 from albertine.text.protobuf import message_fields
 from albertine.text.settings import TokenizerSettings
 from albertine.text.sources import Source
-from albertine.text.tokenizer import SpecialTokenIds, Tokenizer
+from albertine.text.tokenizer import Tokenizer
 from albertine.text.unigram_training import SPECIAL_TOKENS, learn_tokens
+from albertine.text.vocabulary_formats import SpecialTokenIds
 from albertine.text.word_counts import WordCounter, count_on_cluster, plan_sample, sample_documents
 
 _MAX_WORD_LENGTH = 256  # of what is a word to the training; longer ones, as without spaces, are cut

@@ -12,7 +12,7 @@ from torch import Tensor
 from albertine import progress
 from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.model.heads import PredictionOutput
+from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.tasks.baseline.baseline import predict_labels

@@ -19,8 +19,8 @@ from torch.nn import functional
 from albertine import progress
 from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.model.heads import PredictionOutput
 from albertine.model.losses import ObjectiveLoss
+from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.tasks.baseline.baseline import predict_label_probabilities

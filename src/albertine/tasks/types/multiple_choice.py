@@ -14,7 +14,7 @@ from torch import Tensor
 from albertine import progress
 from albertine.display import counted
 from albertine.errors import InputError
-from albertine.model.heads import PredictionOutput
+from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from albertine.errors import InputError
-from albertine.model.heads import PredictionOutput
 from albertine.model.losses import ObjectiveLoss
+from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.tasks.baseline.baseline import predict_numbers

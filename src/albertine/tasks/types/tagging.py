@@ -12,7 +12,7 @@ from torch import Tensor
 
 from albertine.display import counted, display_text
 from albertine.errors import InputError
-from albertine.model.heads import PredictionOutput
+from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard, has_too_many_labels, sorted_labels
