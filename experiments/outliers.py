@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load_checkpoint
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.tasks.checkpoint_card import read_card
 from albertine.text.tokenizer import load_tokenizer

@@ -9,7 +9,7 @@ from torch import nn
 
 from albertine.corpus.corpus import Corpus
 from albertine.errors import InputError
-from albertine.interop.huggingface import checkpoint_writer
+from albertine.interop.save_checkpoint import checkpoint_writer
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from experiments.network import VariantModel

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.card import TaskCard

@@ -16,7 +16,7 @@ from huggingface_hub import ModelCard
 
 from albertine.corpus.corpus import Corpus
 from albertine.inference.minimal_pairs import PairAccuracy
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.pretrain.settings import PretrainSettings
 from albertine.report_card.card import ReportCard, TaskScores

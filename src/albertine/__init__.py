@@ -39,8 +39,8 @@ if TYPE_CHECKING:
         PredictSettings,
         ScoreSettings,
     )
-    from albertine.interop.huggingface import save_folder as save
     from albertine.interop.load import create, load, load_tokenizer
+    from albertine.interop.save_checkpoint import save_folder as save
     from albertine.model.model import Model
     from albertine.model.strip import Strip
     from albertine.plan.plan import TrainingPlan, plan_training
@@ -92,7 +92,7 @@ _LAZY_EXPORTS = {
     "plan_training": ("albertine.plan.plan", "plan_training"),
     "predict": ("albertine.inference.predict", "predict"),
     "pretrain": ("albertine.pretrain.run", "pretrain"),
-    "save": ("albertine.interop.huggingface", "save_folder"),
+    "save": ("albertine.interop.save_checkpoint", "save_folder"),
     "score": ("albertine.inference.score", "score"),
 }
 

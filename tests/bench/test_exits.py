@@ -18,7 +18,7 @@ from albertine.bench.padded_exits import time_padded_exits
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.engines.torch_engine import TorchEngine
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.exits import forward_with_exits
 from albertine.model.model import Model
 from albertine.model.strip import Strip

@@ -24,7 +24,7 @@ from albertine.finetune.duration import with_measured_steps
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.settings import FinetuneTrainSettings
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.settings.schema import SettingError

@@ -6,7 +6,7 @@ import pytest
 
 from albertine.bench.peer_model import peer_options
 from albertine.errors import InputError
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import ModelSettings
 

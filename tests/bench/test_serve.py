@@ -20,7 +20,7 @@ from albertine.bench.settings import ServeBenchSettings
 from albertine.errors import InputError, WorkError
 from albertine.export.export import export
 from albertine.export.settings import ExportSettings
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard

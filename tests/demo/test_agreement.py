@@ -15,7 +15,7 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.demo import agreement
 from albertine.demo.agreement import print_agreement, run_agreement_test
 from albertine.demo.agreement_section import agreement_section
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.text.settings import TokenizerSettings

@@ -13,7 +13,7 @@ from albertine.export.export import export
 from albertine.export.npm_packages import NpmPackage, package_archives
 from albertine.export.settings import ExportSettings
 from albertine.inference.pipeline import pipeline
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings

@@ -23,7 +23,7 @@ from albertine.export.settings import ExportSettings
 from albertine.inference.evaluate import evaluate
 from albertine.inference.pipeline import pipeline
 from albertine.inference.settings import EvaluateSettings
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings

@@ -26,7 +26,7 @@ from albertine.inference.evaluate import evaluate
 from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.inference.pipeline import pipeline
 from albertine.inference.settings import EvaluateSettings
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, SettingError
 from albertine.settings.engine import EngineOptions

@@ -25,8 +25,8 @@ from albertine.inference.evaluate import evaluate
 from albertine.inference.pipeline import pipeline
 from albertine.inference.settings import EvaluateSettings
 from albertine.interop.export_record import read_export_record
-from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load_checkpoint
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings

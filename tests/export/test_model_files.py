@@ -19,7 +19,7 @@ from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.verify import largest_difference, random_strips, verify_export
 from albertine.errors import WorkError
 from albertine.interop.export_record import ExportRecord
-from albertine.interop.huggingface import write_config
+from albertine.interop.save_checkpoint import write_config
 from albertine.model.model import Model
 from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.pretraining_heads import MaskedLMOutput, PretrainingOutput

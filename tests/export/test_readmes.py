@@ -18,7 +18,7 @@ from albertine.export.export import export
 from albertine.export.settings import ExportSettings
 from albertine.inference.fill_mask import fill_mask_pipeline
 from albertine.inference.pipeline import pipeline
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.settings.export import ExportFormat

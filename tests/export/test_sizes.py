@@ -11,7 +11,7 @@ from albertine.export.export import export
 from albertine.export.npm_packages import NpmPackage
 from albertine.export.settings import ExportSettings
 from albertine.export.web_page import first_visit_bytes
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import MODEL_PRESETS, HeadSettings
 from albertine.settings.export import ExportFormat

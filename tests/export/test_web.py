@@ -25,7 +25,7 @@ from albertine.export.npm_packages import NpmPackage, copy_libraries, has_cached
 from albertine.export.settings import ExportSettings
 from albertine.export.web_page import PAGE_FILES, first_visit_bytes
 from albertine.export.web_tokenizer import expected_ids, hard_texts, run_web_tokenizer
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.settings.schema import SettingError

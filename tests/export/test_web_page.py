@@ -17,7 +17,7 @@ from tests.task_fixtures import LABELS, MODEL
 from albertine import fill_mask_pipeline, pipeline
 from albertine.export.export import export
 from albertine.export.settings import ExportSettings
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings

@@ -15,7 +15,7 @@ from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.run import build_trainer
 from albertine.finetune.settings import FinetuneSettings
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.text.tokenizer import load_tokenizer

@@ -24,8 +24,8 @@ from albertine.finetune.finetune import finetune
 from albertine.finetune.finetuning import Finetuning
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.finetuned_model import load_finetuned
-from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.losses import ObjectiveLoss, mean_over_depths
 from albertine.model.model import Model
 from albertine.model.strip import Strip

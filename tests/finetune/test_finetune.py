@@ -28,8 +28,8 @@ from albertine.inference.evaluate import evaluate
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import pipeline as albertine_pipeline
 from albertine.inference.settings import EvaluateSettings
-from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
+from albertine.interop.save_checkpoint import save_folder
 from albertine.settings.engine import EngineOptions
 from albertine.settings.toml import settings_to_toml
 from albertine.tasks.settings import SequenceSettings

@@ -30,8 +30,8 @@ from albertine.finetune.prepare import prepare_task
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import pipeline
-from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions

@@ -15,9 +15,10 @@ from tests.task_fixtures import MODEL, finetune_words
 from albertine.checksums import json_checksum
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.finetune.prepare import with_marks
 from albertine.finetune.settings import FinetuneSettings
-from albertine.interop.huggingface import load_folder, save_folder
+from albertine.finetune.two_texts import with_marks
+from albertine.interop.load_checkpoint import load_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.text.tokenizer import load_tokenizer

@@ -12,7 +12,7 @@ from tests.task_fixtures import MODEL, finetune_words, write_jsonl
 
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.text.tokenizer import load_tokenizer

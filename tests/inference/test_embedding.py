@@ -15,7 +15,7 @@ import albertine
 from albertine.errors import InputError, WorkError
 from albertine.inference import embedding
 from albertine.inference.embedding import EmbeddingPipeline
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard

@@ -34,7 +34,7 @@ from albertine.inference.pipeline import Pipeline, pipeline
 from albertine.inference.read_split import read_split
 from albertine.inference.settings import EvaluateSettings
 from albertine.inference.show_exit_curve import exit_advice
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings, SettingError
 from albertine.settings.engine import EngineOptions

@@ -16,7 +16,7 @@ from albertine.corpus.corpus import Corpus
 from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError, WorkError
 from albertine.inference.fill_mask import FillMaskPipeline
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 

@@ -19,7 +19,7 @@ from albertine.inference import pseudo_likelihood
 from albertine.inference.masked_copies import ScoringMethod
 from albertine.inference.minimal_pairs import evaluate_minimal_pairs
 from albertine.inference.settings import EvaluateSettings
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings
 from albertine.text.tokenizer import load_tokenizer

@@ -17,7 +17,7 @@ from albertine.errors import InputError
 from albertine.inference import masked_copies, pseudo_likelihood
 from albertine.inference.masked_copies import MASKED_METHODS, ScoringMethod
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer, TextScore
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
 from albertine.model.strip import Strip

@@ -20,7 +20,7 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import WorkError
 from albertine.interop.convert import verify_copy
-from albertine.interop.huggingface import load_folder
+from albertine.interop.load_checkpoint import load_folder
 from albertine.interop.verify_tokenizer import _sentencepiece_ids, hard_texts, verify_tokenizer
 from albertine.model.model import Model
 from albertine.settings import HeadSettings

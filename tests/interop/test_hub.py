@@ -17,7 +17,7 @@ from tests.interop.hub_server import COMMIT, HubHandler, run_script, serve_repos
 import albertine
 from albertine.errors import InputError
 from albertine.interop.hub import is_hub_name
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import ModelSettings
 
@@ -72,7 +72,7 @@ def layers_in_info(environment: dict[str, str]) -> int:
 
 def expected_output(folder: Path) -> str:
     """Return what `LOAD_SCRIPT` prints for the checkpoint in a folder."""
-    from albertine.interop.huggingface import load_folder
+    from albertine.interop.load_checkpoint import load_folder
 
     model = load_folder(folder)
     return f"{model.settings.layers} {float(model.encoder.embedding.tokens.weight.detach().sum())}"

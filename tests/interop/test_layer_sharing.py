@@ -12,8 +12,9 @@ from torch import Tensor
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
-from albertine.interop.huggingface import load_folder, save_folder
 from albertine.interop.layer_sharing import fit_low_rank, share_layers
+from albertine.interop.load_checkpoint import load_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
 

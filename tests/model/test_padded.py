@@ -12,7 +12,7 @@ from tests.model.model_fixtures import SMALL, random_strip
 from torch import Tensor
 from torch.export import Dim
 
-from albertine.interop.huggingface import load_folder
+from albertine.interop.load_checkpoint import load_folder
 from albertine.model.encoder import ComputeOptions
 from albertine.model.model import Model
 from albertine.model.padded import PaddedModel

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import ModelSettings
 from tests.conftest import made_up_sentences

@@ -38,8 +38,8 @@ from albertine.inference.exit_curve import exit_rules
 from albertine.inference.exit_points import FULL_DEPTH, measure_points
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.interop.hub import locate_checkpoint
-from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.model.prediction_heads import ClassificationHead
 from albertine.model.strip_states import check_can_exit

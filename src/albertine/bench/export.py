@@ -34,7 +34,8 @@ from albertine.engines.torch_engine import prepare_torch_engine
 from albertine.executors.process_pool import ProcessPool
 from albertine.export.int8 import quantize
 from albertine.interop.export_record import ExportRecord
-from albertine.interop.huggingface import load_folder, save_folder, write_config
+from albertine.interop.load_checkpoint import load_folder
+from albertine.interop.save_checkpoint import save_folder, write_config
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.progress import format_bytes

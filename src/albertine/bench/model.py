@@ -116,7 +116,7 @@ def _cases(settings: ModelBenchSettings) -> Iterator[ModelBenchCase]:
 
 
 def _write_weights(model: ModelSettings, folder: Path) -> None:
-    from albertine.interop.huggingface import save_folder
+    from albertine.interop.save_checkpoint import save_folder
     from albertine.model.model import Model
 
     save_folder(Model(model), folder / "weights")
@@ -270,7 +270,7 @@ def _forward_step(model: Any, compute_outputs: Callable[[], Any]) -> Callable[[]
 
 
 def _our_step(case: ModelBenchCase, settings: ModelBenchSettings, weights: Path) -> Callable[[], None]:
-    from albertine.interop.huggingface import load_folder
+    from albertine.interop.load_checkpoint import load_folder
     from albertine.model.encoder import ComputeOptions
     from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
     from albertine.model.strip import Strip

@@ -26,7 +26,7 @@ from albertine.errors import InputError, WorkError
 from albertine.inference.masked_copies import EncodedText, ScoringMethod
 from albertine.inference.minimal_pairs import first_of_each_paradigm
 from albertine.inference.pseudo_likelihood import PseudoLikelihoodScorer
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import ModelSettings
 from albertine.tasks.formats.minimal_pairs import read_minimal_pairs

@@ -38,8 +38,8 @@ from albertine.demo.size import demo_size
 from albertine.device import choose_device
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
-from albertine.interop.huggingface import save_folder
 from albertine.interop.load import load
+from albertine.interop.save_checkpoint import save_folder
 from albertine.json_input import NOT_UTF_8, RECODE
 from albertine.pretrain.probe import probe
 from albertine.pretrain.run import pretrain

@@ -18,8 +18,8 @@ from albertine.export.result import ExportResult, check_export, write_pipeline, 
 from albertine.export.settings import ExportSettings
 from albertine.inference.embedding import make_embedding_pipeline, modules_of_folder
 from albertine.interop.hub import locate_checkpoint
-from albertine.interop.huggingface import write_encoder_config
 from albertine.interop.load import load_encoder
+from albertine.interop.save_checkpoint import write_encoder_config
 from albertine.interop.sentence_transformers_folder import SentenceModules
 from albertine.interop.write_sentence_modules import write_sentence_modules
 from albertine.model.model import Model

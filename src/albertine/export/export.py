@@ -23,9 +23,9 @@ from albertine.export.result import ExportResult, check_export, write_pipeline, 
 from albertine.export.settings import ExportSettings
 from albertine.export.web_page import write_page
 from albertine.export.web_tokenizer import check_web_tokenizer, find_node
-from albertine.interop.hub import locate_checkpoint
-from albertine.interop.huggingface import TASK_CARD_FILE, write_config
+from albertine.interop.hub import TASK_CARD_FILE, locate_checkpoint
 from albertine.interop.load import check_has_head, has_masked_head, load_checkpoint
+from albertine.interop.save_checkpoint import write_config
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions

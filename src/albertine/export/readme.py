@@ -16,7 +16,7 @@ from albertine.export.readme_examples import CodeExample, task_example
 from albertine.export.settings import ExportSettings
 from albertine.export.steps_readme import steps_readme
 from albertine.export.web_page import first_visit_bytes
-from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.interop.hub import TASK_CARD_FILE
 from albertine.interop.load import has_masked_head
 from albertine.model.model import Model
 from albertine.progress import format_bytes

@@ -10,7 +10,7 @@ from albertine.finetune.prepare import FinetuneData
 from albertine.finetune.run import FinetuneResult, patience_advice
 from albertine.finetune.settings import FinetuneSettings
 from albertine.finetune.trials import SINGLE_RUN
-from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.interop.hub import TASK_CARD_FILE
 from albertine.model.parameter_counts import count_parameters
 from albertine.tasks.examples import TextExample
 from albertine.tasks.metrics.display import metric_title

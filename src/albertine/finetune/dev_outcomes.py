@@ -23,8 +23,9 @@ from albertine.finetune.dev_predictions import (
     WorstText,
 )
 from albertine.finetune.finetuning import samples_digest
-from albertine.finetune.prepare import FinetuneData, encode_examples, train_and_dev_examples
+from albertine.finetune.prepare import FinetuneData, encode_examples
 from albertine.finetune.settings import FinetuneSettings
+from albertine.finetune.train_and_dev import train_and_dev_examples
 from albertine.interop.load import load_checkpoint
 from albertine.randomness import Stream, random_bits
 from albertine.settings.engine import EngineOptions

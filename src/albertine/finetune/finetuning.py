@@ -17,8 +17,8 @@ from albertine.finetune.class_weights import ClassWeights
 from albertine.finetune.dev_evaluation import DevEvaluation, DevEvaluator
 from albertine.finetune.learned_exit import EXIT_OBJECTIVE, ExitPrior, learned_exit_losses
 from albertine.finetune.model_selection import LOSS, score_to_minimize
-from albertine.interop.huggingface import checkpoint_writer
 from albertine.interop.safetensors_file import write_tensors
+from albertine.interop.save_checkpoint import checkpoint_writer
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.model.cost import count_flops
 from albertine.model.losses import ObjectiveLoss, mean_over_depths

@@ -8,40 +8,40 @@ from albertine import progress
 from albertine.display import counted
 from albertine.errors import InputError, did_you_mean
 from albertine.finetune.class_weights import check_class_weights
-from albertine.finetune.held_out_examples import (
-    count_repeated,
-    count_shared,
-    count_shared_passages,
-    hold_out,
-)
 from albertine.finetune.paper_defaults import (
-    PAPER_MIN_WIDTH,
     classifier_dropout,
     selecting_metric,
     task_defaults,
 )
 from albertine.finetune.rare_labels import rare_label_messages
 from albertine.finetune.settings import FinetuneSettings
+from albertine.finetune.train_and_dev import evaluation_data, train_and_dev_examples
+from albertine.finetune.two_texts import (
+    check_has_second_texts,
+    check_head,
+    check_pairs,
+    check_parts,
+    check_segments,
+    has_text_pairs,
+    with_marks,
+)
 from albertine.interop.hub import locate_checkpoint
 from albertine.interop.load import load_checkpoint
 from albertine.interop.transformers_config import checkpoint_model_settings
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings
-from albertine.settings.model import KINDS_OF_SETTINGS
 from albertine.tasks.card import COLUMN_SETTINGS, TaskCard
 from albertine.tasks.encoding_counts import EncodingCounts
-from albertine.tasks.examples import Example, MultipleChoiceExample, TextExample, example_chunks
+from albertine.tasks.examples import Example, example_chunks
 from albertine.tasks.label_spelling import doubtful_labels
 from albertine.tasks.metrics.intervals import wilson_interval
-from albertine.tasks.reading import load_examples
-from albertine.tasks.registry import TASKS, create_task_type, find_task, task_of_card
+from albertine.tasks.registry import create_task_type, find_task, task_of_card
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.task import Task
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 _ENCODING_CHUNK = 2048  # examples
-_MIN_TEXTS = 5  # of those that are held out
 _FEW_EXAMPLES = 50  # for evaluation
 _MATCH = "encoder.embedding.match"  # parameter of a model that marks matches
 
@@ -105,11 +105,11 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
     train, dev = train_and_dev_examples(task, settings)
     max_length = _max_length(settings, task, model_settings)
     if settings.co_matching:
-        _check_parts(train, settings)
+        check_parts(train, settings)
     if settings.matching:
-        _check_pairs(train, settings, model_settings)
+        check_pairs(train, settings, model_settings)
     start_settings = model_settings
-    has_two_texts = task.task_type.finds_in_passage or _has_text_pairs(train)
+    has_two_texts = task.task_type.finds_in_passage or has_text_pairs(train)
     model_settings = with_marks(model_settings, settings, has_two_texts=has_two_texts)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     _print_warnings(task, card, settings, train, dev)
@@ -120,9 +120,9 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         encode_examples(task_type, tokenizer, examples, name)
         for name, examples in (("train", train), ("dev", dev))
     )
-    _check_segments([*encoded_train, *encoded_dev], folder, model_settings)
+    check_segments([*encoded_train, *encoded_dev], folder, model_settings)
     if settings.mark_matches and not start_settings.mark_matches:
-        _check_has_second_texts(encoded_train, settings)
+        check_has_second_texts(encoded_train, settings)
     dev_pairs = list(zip(dev, encoded_dev, strict=True))
     data = FinetuneData(
         folder,
@@ -147,7 +147,7 @@ def _print_warnings(
     dev: Sequence[Example],
 ) -> None:
     """Print what is doubtful about the examples: few for the evaluation, strange labels, and rare ones."""
-    dev_data = _dev_data(task, settings)
+    dev_data = evaluation_data(task, settings)
     if len(dev) < _FEW_EXAMPLES:
         progress.print_message(
             f"{dev_data or settings.data}: {_few_examples(task, card, len(dev), dev_data)}"
@@ -168,98 +168,6 @@ def _few_examples(task: Task, card: TaskCard, count: int, dev_data: str | None) 
     return f"{counted(count, 'example')} for evaluation, so {effect}; {advice}"
 
 
-def check_head(task: Task, settings: FinetuneSettings) -> None:
-    """Raise `InputError` if the head that the settings select is not for the task."""
-    if settings.co_matching and not task.task_type.has_parts:
-        names = ", ".join(task.name for task in TASKS.values() if task.task_type.has_parts)
-        raise InputError(
-            f"--co-matching: --task {task.name} is {task.task_type.title}, which has no options to match; "
-            f"use one of: {names}"
-        )
-    if settings.matching and task.task_type.head_kind not in KINDS_OF_SETTINGS["matching"]:
-        hint = "; --co-matching is for multiple choice" if task.task_type.has_parts else ""
-        raise InputError(
-            f"--matching: --task {task.name} is {task.task_type.title}; it compares the two texts of a "
-            f"classification or of a regression{hint}"
-        )
-
-
-def _check_parts(examples: list[Example], settings: FinetuneSettings) -> None:
-    """Raise `InputError` if co-matching has nothing to match, and would learn nothing."""
-    if any(
-        isinstance(example, MultipleChoiceExample) and (example.context or example.question)
-        for example in examples
-    ):
-        return
-    raise InputError(
-        f"--co-matching: {settings.data} has options only, and no passage or question to match them with; "
-        "name their columns with --context and --question, or leave --co-matching out"
-    )
-
-
-def _check_pairs(examples: list[Example], settings: FinetuneSettings, model: ModelSettings) -> None:
-    """Raise `InputError` if there are no second texts, so that matching would learn nothing."""
-    if model.segments < 2:
-        raise InputError("--matching: the model has one segment, so that it cannot tell two texts apart")
-    if _has_text_pairs(examples):
-        return
-    raise InputError(
-        f"--matching: {settings.data} has only one text per example, so there is nothing to compare; leave "
-        "out --matching, or give the column of the second text with --text-pair"
-    )
-
-
-def _has_text_pairs(examples: Sequence[Example]) -> bool:
-    return any(
-        isinstance(example, TextExample) and any(map(str.strip, example.texts[1:])) for example in examples
-    )
-
-
-def with_marks(model: ModelSettings, settings: FinetuneSettings, *, has_two_texts: bool) -> ModelSettings:
-    """Return the settings of the model that a run trains, which may mark the tokens of both texts.
-
-    Args:
-        model: settings of the model to start from.
-        settings: settings of the run.
-        has_two_texts: whether examples are pairs of texts, or questions about a passage.
-    """
-    if settings.mark_matches and model.segments < 2:
-        raise InputError(
-            "--mark-matches: the model has one segment, so that it cannot tell two texts apart; leave it out"
-        )
-    if model.mark_matches and settings.mark_matches is False:
-        progress.print_message("--no-mark-matches has no effect: the model to start from marks matches")
-    marks = settings.mark_matches
-    if marks is None and has_two_texts and model.segments > 1:
-        marks = not model.is_published_architecture  # a model that transformers has stays one
-        if not marks and model.hidden_size < PAPER_MIN_WIDTH:
-            progress.print_message(
-                "--mark-matches would mark the tokens that both texts have in common, which helps a small "
-                "model; it is off because transformers opens this model without a modelling file"
-            )
-    return replace(model, mark_matches=model.mark_matches or bool(marks))
-
-
-def _check_has_second_texts(encoded: Sequence[EncodedExample], settings: FinetuneSettings) -> None:
-    """Raise `InputError` if no sequence has two texts, so that no token would be marked."""
-    if any(any(segments) for one in encoded for sample in one.samples for segments in sample.segments):
-        return
-    raise InputError(
-        f"--mark-matches: {settings.data} has only one text per example, so no token is in both; leave "
-        "--mark-matches out"
-    )
-
-
-def _check_segments(encoded: list[EncodedExample], folder: Path, model: ModelSettings) -> None:
-    """Raise `InputError` if there are two texts in a sequence, and the model has one segment."""
-    samples = () if model.segments > 1 else (sample for one in encoded for sample in one.samples)
-    if any(any(segments) for sample in samples for segments in sample.segments):
-        raise InputError(
-            f"{folder}: the model has one segment, and the task has two texts in a sequence; fine-tune a "
-            "model with two segments"
-        )
-
-
 def _find_checkpoint(source: str | None, init_from: str | None) -> Path:
     if source is not None and init_from is not None:
         raise InputError(f"{source} and --init-from {init_from}: two models to start from; give one")
@@ -276,48 +184,6 @@ def _max_length(settings: FinetuneSettings, task: Task, model_settings: ModelSet
             f"--sequence.max-length {max_length}: the model takes at most {model_settings.max_length} tokens"
         )
     return max_length or min(task_defaults(task.name).max_length, model_settings.max_length)
-
-
-def train_and_dev_examples(task: Task, settings: FinetuneSettings) -> tuple[list[Example], list[Example]]:
-    """Return the training examples and the evaluation examples; hold some out if there is no dev."""
-    if settings.data is None:
-        raise InputError("--data is missing: the task's folder, a file, or hub:OWNER/NAME")
-    dev_split = task.split_names("dev", settings.dev or settings.data)[0]
-    train = load_examples(task, settings.data, "train", settings, require_labels=True)
-    dev = _dev_data(task, settings)
-    if dev is not None and settings.dev is None and settings.held_out != FinetuneSettings().held_out:
-        raise InputError(f"{settings.data}: has its own dev, so --held-out is not used; leave it out")
-    if dev is not None:
-        dev_examples = load_examples(
-            task, dev, dev_split, settings, require_labels=True, num_options=train[0].num_options
-        )
-        if shared := count_shared(train, dev_examples):
-            progress.print_message(
-                f"{dev}: {shared:,} of {len(dev_examples):,} examples for evaluation have texts that are "
-                "also in the training data, which raises the score; in data of your own, remove them"
-            )
-        return train, dev_examples
-    rest, held_out = hold_out(train, settings.held_out, settings.train.seed, settings.data)
-    message = f"{settings.data}: {len(held_out):,} of {len(train):,} examples held out for evaluation"
-    if repeated := count_repeated(train):
-        message += f"; of all, {repeated:,} repeat the text of an earlier one, and equal texts stay together"
-    if shared := count_shared_passages(rest, held_out):
-        message += (
-            f"; {shared:,} are about passages that are also in the training data, which raises the score"
-        )
-    progress.print_message(message)
-    if (texts := len({example.all_texts for example in held_out})) < min(_MIN_TEXTS, len(held_out)):
-        progress.print_message(
-            f"{settings.data}: what is held out has only {counted(texts, 'different text')}, so its scores "
-            "say little; give --dev with more of them"
-        )
-    return rest, held_out
-
-
-def _dev_data(task: Task, settings: FinetuneSettings) -> str | None:
-    """Return the data for evaluation; None if a part of the training data is held out."""
-    assert settings.data is not None
-    return settings.dev or (settings.data if task.has_dev_split(settings.data) else None)
 
 
 def build_card(

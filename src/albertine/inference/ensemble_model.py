@@ -20,8 +20,7 @@ from albertine.display import display_text
 from albertine.errors import InputError, check_format
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.input_files import read_json_object
-from albertine.interop.hub import ENSEMBLE_FILE, is_ensemble, local_model, refuse_revision
-from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.interop.hub import ENSEMBLE_FILE, TASK_CARD_FILE, is_ensemble, local_model, refuse_revision
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
 from albertine.storage.urls import storage_url

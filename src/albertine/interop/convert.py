@@ -8,10 +8,11 @@ import torch
 from albertine import progress
 from albertine.atomic import atomic_folder
 from albertine.errors import WorkError
-from albertine.interop.hub import locate_checkpoint
-from albertine.interop.huggingface import TASK_CARD_FILE, checkpoint_writer, load_folder
+from albertine.interop.hub import TASK_CARD_FILE, locate_checkpoint
 from albertine.interop.layer_sharing import SharedModel, share_layers
 from albertine.interop.load import load_checkpoint
+from albertine.interop.load_checkpoint import load_folder
+from albertine.interop.save_checkpoint import checkpoint_writer
 from albertine.interop.sentence_transformers_folder import has_sentence_modules, read_sentence_modules
 from albertine.interop.verify_tokenizer import verify_tokenizer
 from albertine.interop.write_sentence_modules import write_sentence_modules

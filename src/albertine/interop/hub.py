@@ -21,8 +21,10 @@ from albertine.interop.transformers_config import MODELING_FILE
 from albertine.settings import MODEL_PRESETS
 from albertine.storage.cache import local_folder
 
+TASK_CARD_FILE = "task.json"  # of a fine-tuned model; written and read by `albertine.tasks`
+
 # Files to download first, of which every model has some. A model with `EXPORT_FILE` is an export.
-_COMMON_FILES = [EXPORT_FILE, "config.json", "task.json", "tokenizer.json", "tokenizer_config.json"]
+_COMMON_FILES = [EXPORT_FILE, "config.json", TASK_CARD_FILE, "tokenizer.json", "tokenizer_config.json"]
 _COMMON_FILES += ["special_tokens_map.json", "spiece.model", "vocab.txt"]
 # More of a checkpoint, with or without the weights.
 _SMALL_FILES = ["model.safetensors.index.json", ANSWERABLE_FILE, MODELING_FILE]

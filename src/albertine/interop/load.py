@@ -6,7 +6,7 @@ from typing import get_args
 from albertine.errors import InputError, did_you_mean
 from albertine.interop.google import read_google_checkpoint
 from albertine.interop.hub import locate_checkpoint
-from albertine.interop.huggingface import build_model, load_folder
+from albertine.interop.load_checkpoint import build_model, load_folder
 from albertine.interop.transformers_config import google_config_file
 from albertine.model.model import Model
 from albertine.settings import HeadSettings, ModelSettings

@@ -17,7 +17,7 @@ from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
 from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.interop.huggingface import checkpoint_writer
+from albertine.interop.save_checkpoint import checkpoint_writer
 from albertine.json_input import dataclass_from_json
 from albertine.model.cost import pretraining_flops
 from albertine.model.losses import ObjectiveLoss, mean_over_depths

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.interop.hub import local_model, refuse_ensemble
-from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.interop.hub import TASK_CARD_FILE, local_model, refuse_ensemble
 from albertine.report.finetuning_page import finetuning_page
 from albertine.report.page import Page
 from albertine.report.pretraining_page import pretraining_page

@@ -15,7 +15,7 @@ from albertine.errors import InputError
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import prepare_task
 from albertine.finetune.run import finetune_run
-from albertine.interop.huggingface import save_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import untrained_model
 from albertine.report_card.recipe import TASK_RECIPES, finetune_settings

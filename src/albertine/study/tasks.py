@@ -12,8 +12,8 @@ from albertine.checksums import json_checksum
 from albertine.errors import Diverged, InputError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.paper_defaults import default_optimizer, scaled_learning_rate, task_defaults
-from albertine.finetune.prepare import check_head
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
+from albertine.finetune.two_texts import check_head
 from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import evaluate
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings

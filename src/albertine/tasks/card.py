@@ -9,7 +9,7 @@ from typing import Any, Literal
 from albertine.display import display_value
 from albertine.errors import InputError, check_format
 from albertine.input_files import read_json_object
-from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.interop.hub import TASK_CARD_FILE
 from albertine.json_input import JsonError, dataclass_from_json
 from albertine.settings import SettingsSource, build_settings
 from albertine.settings.schema import SettingError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from albertine.display import display_text
 from albertine.errors import InputError, did_you_mean
-from albertine.interop.huggingface import TASK_CARD_FILE
+from albertine.interop.hub import TASK_CARD_FILE
 from albertine.settings import HeadSettings, ModelSettings
 from albertine.tasks.card import TaskCard, parse_card
 from albertine.tasks.metrics.scores import METRIC_NAMES, label_f1

@@ -36,7 +36,7 @@ from albertine.checksums import file_checksum, json_checksum
 from albertine.display import display_text
 from albertine.errors import InputError, WorkError, check_format
 from albertine.input_files import check_regular_file, read_json_object
-from albertine.interop.huggingface import load_folder
+from albertine.interop.load_checkpoint import load_folder
 from albertine.interop.safetensors_file import write_tensors
 from albertine.json_input import JsonError
 from albertine.train.trainer_state import TrainerState

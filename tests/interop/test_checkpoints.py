@@ -22,8 +22,9 @@ from albertine import progress
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
-from albertine.interop.huggingface import load_folder, save_folder
 from albertine.interop.load import has_masked_head, load, load_masked_lm
+from albertine.interop.load_checkpoint import load_folder
+from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
 from albertine.model.span_head import SpanTargets
@@ -833,7 +834,7 @@ def test_save_neither_overwrites_nor_leaves_partial_files(
     def fail_with_full_disk(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("albertine.interop.huggingface.write_tensors", fail_with_full_disk)
+    monkeypatch.setattr("albertine.interop.save_checkpoint.write_tensors", fail_with_full_disk)
     with pytest.raises(OSError, match="No space left"):
         save_folder(model, tmp_path / "n")
     assert [folder.name for folder in tmp_path.iterdir()] == ["m"]
