@@ -34,7 +34,7 @@ from albertine.pretrain.scores import SUM_COLUMNS, sample_sums
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import HeadSettings
 from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from albertine.train.muon import Muon
 from experiments.copied_pairs import CopiedPairsDataset
 from experiments.easy_samples import EasySamplesDataset

@@ -48,7 +48,7 @@ from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
 from albertine.tasks.scorer import mean_scores
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from albertine.text.tokenizer import load_tokenizer
 
 

@@ -20,7 +20,7 @@ from albertine.inference.minimal_pairs import MinimalPairsResult, evaluate_minim
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
 from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 Pair = tuple[str, str]
 

@@ -25,7 +25,7 @@ from albertine.tasks.formats.tables import read_rows
 from albertine.tasks.formats.texts import read_texts
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from tests.pretrain.conftest import weight_bytes
 from tests.task_fixtures import (
     checkpoint,

@@ -11,8 +11,9 @@ from pyarrow import parquet
 from albertine.errors import InputError
 from albertine.storage import objects
 from albertine.text import sources
-from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.documents import read_documents
 from albertine.text.find_sources import find_sources
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import ReadingSettings
 
 

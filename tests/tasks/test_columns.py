@@ -21,7 +21,7 @@ from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.task import check_split_option
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 ROWS = [
     {"title": "Boats", "body": "Two boats.", "a,b": "comma", "label": "x"},

@@ -30,7 +30,7 @@ from albertine.tasks.formats.rows import TableRow
 from albertine.tasks.reading import load_examples
 from albertine.tasks.registry import TASK_NAMES, find_task
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from tests.task_fixtures import write_csv, write_jsonl
 
 COLUMNS = DataSettings()

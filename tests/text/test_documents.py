@@ -22,8 +22,9 @@ from pyarrow import parquet
 from albertine import json_input
 from albertine.errors import AlbertineError, InputError, WorkError
 from albertine.text import parquet_rows, sources
-from albertine.text.documents import ReadErrors, detect_layout, read_documents
+from albertine.text.documents import detect_layout, read_documents
 from albertine.text.find_sources import find_sources
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import source_chunks
 

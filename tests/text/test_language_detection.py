@@ -17,7 +17,7 @@ from albertine.corpus.build import build_corpus
 from albertine.corpus.settings import CorpusSettings
 from albertine.errors import InputError
 from albertine.text import language_samples, sources
-from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.documents import read_documents
 from albertine.text.find_sources import find_sources
 from albertine.text.language_detection import (
     detect_language,
@@ -26,6 +26,7 @@ from albertine.text.language_detection import (
     resolve_tokenizer_language,
 )
 from albertine.text.language_samples import NUM_PASSAGES, PASSAGE_LENGTH, sample_passages
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import ReadingSettings, TokenizerSettings
 from albertine.text.sources import source_chunks
 from albertine.text.tokenizer import load_tokenizer

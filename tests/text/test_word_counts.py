@@ -11,8 +11,8 @@ import pytest
 
 from albertine.errors import InputError
 from albertine.text import sources, word_counts
-from albertine.text.documents import ReadErrors
 from albertine.text.find_sources import find_sources
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import TokenizerSettings
 from albertine.text.word_counts import WordCounter, count_on_cluster, plan_sample, sample_documents
 

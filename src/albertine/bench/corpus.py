@@ -34,9 +34,10 @@ from albertine.corpus.masking import prediction_count
 from albertine.corpus.settings import CorpusSettings, ObjectiveSettings
 from albertine.corpus.shards import Shard
 from albertine.processes import num_cores
-from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.documents import read_documents
 from albertine.text.find_sources import find_sources
 from albertine.text.language_detection import resolve_reading_language
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import source_chunks
 from albertine.text.tokenizer import Tokenizer, load_tokenizer

@@ -30,7 +30,7 @@ from albertine.interop.save_checkpoint import save_folder
 from albertine.model.model import Model
 from albertine.settings import ModelSettings
 from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 
 _BATCH_SIZE = 256  # masked copies in a batch of the peer

@@ -16,7 +16,9 @@ from albertine.tasks.formats.column_request import ColumnRequest
 from albertine.tasks.formats.data_files import TABLE_SUFFIXES, data_suffix
 from albertine.tasks.formats.rows import RowError, TableRow, checked_text, describe_value
 from albertine.tasks.formats.tables import read_rows
-from albertine.text.documents import ReadErrors, read_documents, split_sentences
+from albertine.text.documents import read_documents
+from albertine.text.read_errors import ReadErrors
+from albertine.text.sentences import split_sentences
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import Source, SourceChunk, read_blocks, source_chunks
 

@@ -32,7 +32,8 @@ from albertine.text.characters import (
     lost_word_characters,
     single_characters,
 )
-from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.documents import read_documents
+from albertine.text.read_errors import ReadErrors
 from albertine.text.sources import Source, SourceChunk, source_chunks
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.word_encoder import WordBoundaries, WordEncoder

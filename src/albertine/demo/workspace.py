@@ -50,7 +50,7 @@ from albertine.settings import ModelSettings
 from albertine.stored_results import StoredResults
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.registry import primary_metric
-from albertine.text.documents import UnreadableData
+from albertine.text.read_errors import UnreadableData
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import build_tokenizer
 from albertine.train.metrics_log import METRICS_FILE, read_metrics

@@ -13,7 +13,7 @@ from albertine.errors import InputError
 from albertine.export.settings import ExportSettings
 from albertine.model.strip import Strip
 from albertine.tasks.formats.texts import read_texts
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 CALIBRATION_ROWS = 300
 CALIBRATION_TOKENS = 1024  # of one input of the quantizer

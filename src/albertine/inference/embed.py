@@ -19,7 +19,7 @@ from albertine.tasks.examples import TextExample
 from albertine.tasks.formats.texts import read_texts
 from albertine.tasks.reading import report_skipped
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 _SUFFIXES = (".npy", ".jsonl")
 _DIGITS = 8  # after the decimal point; more than fp32 has for values between 0.1 and 1

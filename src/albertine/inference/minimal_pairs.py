@@ -25,7 +25,7 @@ from albertine.tasks.examples import example_chunks
 from albertine.tasks.formats.minimal_pairs import MinimalPair, read_minimal_pairs
 from albertine.tasks.metrics.intervals import wilson_interval
 from albertine.tasks.reading import report_skipped
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 _CHUNK_SIZE = 2048  # pairs
 _UNUSED_SETTINGS = (*COLUMN_SETTINGS, "header", "split")  # of other evaluations

@@ -14,7 +14,7 @@ from albertine.tasks.task import (
     check_hub_split,
     check_split_option,
 )
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 
 def read_split(

@@ -23,7 +23,7 @@ from albertine.display import display_value
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.storage.output_file import check_output_file
-from albertine.text.documents import UnreadableData
+from albertine.text.read_errors import UnreadableData
 
 _LOCK, _CONTENT, _CHECKPOINT = "lock", "content", "checkpoint.json"
 _MIN_SECONDS = 1.0  # between checkpoints

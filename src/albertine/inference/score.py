@@ -19,7 +19,7 @@ from albertine.tasks.examples import TextExample, example_chunks
 from albertine.tasks.formats.texts import read_texts
 from albertine.tasks.reading import report_skipped
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 _COLUMNS = ("pll", "pll_per_token", "pll_per_word", "num_tokens", "num_words")
 _CHUNK_SIZE = 4096  # texts

@@ -9,7 +9,7 @@ from albertine.tasks.examples import Example
 from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.task import Task, check_column_options, check_header_option, check_hub_split
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 
 def load_examples(

@@ -14,8 +14,8 @@ from albertine.tasks.formats.data_files import TABLE_SUFFIXES, data_suffix, has_
 from albertine.tasks.formats.locations import check_exists, is_folder, local_data, read_locally
 from albertine.tasks.settings import DataSettings, Split
 from albertine.tasks.types.task_type import TaskType
-from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
+from albertine.text.read_errors import ReadErrors
 
 # (data, split name, errors) -> examples
 ExampleReader: TypeAlias = Callable[[str, str, ReadErrors], Iterator[Example]]

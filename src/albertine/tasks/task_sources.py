@@ -27,7 +27,7 @@ from albertine.tasks.formats.glue import GLUE, split_names
 from albertine.tasks.reading import labeled_examples, report_skipped
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 TASKS_WITH_SOURCES = (*GLUE, "squad-1.1")
 _XQUAD_FILE = "xquad.en.json"

@@ -7,23 +7,20 @@ document. No sentence, and so no word, is longer than `MAX_SENTENCE_LENGTH`, whi
 everything that reads sentences.
 """
 
-import math
-import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from sentencex import segment
-
 from albertine.display import display_text
 from albertine.errors import InputError
-from albertine.json_input import NOT_UTF_8, RECODE, JsonError, parse_json
+from albertine.json_input import NOT_UTF_8, JsonError, parse_json
 from albertine.settings.schema import first_changed
 from albertine.text.hub_datasets import hub_records
-from albertine.text.paragraphs import ends_sentence, split_paragraphs
+from albertine.text.paragraphs import ends_sentence
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
+from albertine.text.read_errors import ReadErrors
+from albertine.text.sentences import MAX_SENTENCE_LENGTH, paragraph_sentences, split_sentences, split_text
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import (
     CHUNK_BYTES,
@@ -40,12 +37,7 @@ from albertine.text.unicode_check import is_valid_unicode
 
 Layout = Literal["prose", "lines"]
 
-MAX_SENTENCE_LENGTH = 1 << 16  # characters; a longer sentence is split
-_QUOTATION_MARK = re.compile("['`«»‘“„‹《「『]")  # for whose partner the sentence splitter searches
-_SHORT_PARAGRAPH = 5000  # characters; the splitter takes 25 ms for as many marks
-_SENTENCE_ENDS = (". ", "! ", "? ", "。", " ")
 _LAYOUT_LINES = 400  # lines from which the layout is detected
-_MAX_LISTED = 100
 _BINARY_CHECK_BYTES = 4096  # bytes in which a zero byte means that the file is not text
 
 
@@ -59,61 +51,6 @@ def check_reading_settings(settings: ReadingSettings, sources: Sequence[Source])
         )
     if "text" not in formats and first_changed(settings, ["layout"]):
         raise InputError(f"--layout {settings.layout}: is for .txt files, and there are none; leave it out")
-
-
-class UnreadableData(InputError):  # noqa: N818  # what was found
-    """A part of the data cannot be used.
-
-    Attributes:
-        location: file and line, or the like.
-        problem: what is wrong there.
-    """
-
-    def __init__(self, location: str, problem: str):
-        super().__init__(location, problem)  # so that a process can send it to another
-        self.location, self.problem = location, problem
-
-    def __str__(self) -> str:
-        if self.problem == NOT_UTF_8:  # mostly a whole file, of which --on-error skip would leave little
-            return f"{self.location}: {self.problem} (left out with --on-error skip); {RECODE}"
-        return f"{self.location}: {self.problem}; fix it, or use --on-error skip"
-
-
-@dataclass
-class ReadErrors:
-    """Raises the first read error, or with `skip` counts all errors and lists the first ones.
-
-    Attributes:
-        skip: count errors instead of raising them.
-        count: number of errors.
-        messages: location and problem of the first errors.
-    """
-
-    skip: bool
-    count: int = 0
-    messages: list[str] = field(default_factory=list)
-
-    def handle(self, location: str, problem: str) -> None:
-        """Raise an error, or record it if errors are skipped."""
-        if not self.skip:
-            raise UnreadableData(location, problem)
-        self.record(f"{location}: {problem}")
-
-    def add(self, other: "ReadErrors") -> None:
-        """Add the errors of another reader."""
-        self.count += other.count
-        self.messages += other.messages[: _MAX_LISTED - len(self.messages)]
-
-    @property
-    def summary(self) -> str:
-        """The number of errors and the first one, for a message."""
-        return f"{self.count:,} unreadable records skipped, first: {self.messages[0]}"
-
-    def record(self, message: str) -> None:
-        """Count an error; list its message if fewer than `_MAX_LISTED` are listed."""
-        self.count += 1
-        if len(self.messages) < _MAX_LISTED:
-            self.messages.append(message)
 
 
 def read_documents(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors) -> Iterator[list[str]]:
@@ -179,7 +116,7 @@ def detect_layout(text: str, language: str) -> Layout:
     if len(nonempty) < 2 or len(nonempty) < 0.6 * len(lines):
         return "prose"
     complete_share = sum(map(ends_sentence, nonempty)) / len(nonempty)
-    num_sentences = sum(len(_paragraph_sentences(line, language)) for line in nonempty)
+    num_sentences = sum(len(paragraph_sentences(line, language)) for line in nonempty)
     sentences_per_line = num_sentences / len(nonempty)
     return "lines" if complete_share >= 0.75 and sentences_per_line <= 1.15 else "prose"
 
@@ -196,36 +133,6 @@ def _from_text(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors)
         errors.handle(source.name, "empty")
 
 
-def split_sentences(text: str, language: str) -> list[str]:
-    """Return the sentences of a prose text."""
-    return [
-        sentence
-        for paragraph in split_paragraphs(text)
-        for sentence in map(str.strip, _paragraph_sentences(paragraph, language))
-        if sentence
-    ]
-
-
-def _paragraph_sentences(paragraph: str, language: str) -> list[str]:
-    """Return the sentences of a paragraph, with the spaces around them.
-
-    The splitter searches the rest of its text for the partner of each quotation mark. A long paragraph of
-    many marks is divided first, so that the time does not grow with the square of its length.
-    """
-    length = len(paragraph)
-    if length <= _SHORT_PARAGRAPH:
-        return list(segment(language, paragraph))
-    num_marks = len(_QUOTATION_MARK.findall(paragraph))
-    if length * num_marks > _SHORT_PARAGRAPH**2:
-        length = _SHORT_PARAGRAPH * math.isqrt(length // num_marks)
-    return [
-        part
-        for divided in split_text(paragraph, length, _SENTENCE_ENDS)
-        for sentence in segment(language, divided)
-        for part in split_text(sentence, MAX_SENTENCE_LENGTH)
-    ]
-
-
 def _line_documents(text: str) -> Iterator[list[str]]:
     document: list[str] = []
     for line in map(str.strip, text.splitlines()):
@@ -237,23 +144,6 @@ def _line_documents(text: str) -> Iterator[list[str]]:
             yield document
             document = []
     yield document
-
-
-def split_text(text: str, max_length: int, after: Sequence[str] = (" ",)) -> Iterator[str]:
-    """Yield a text in parts of at most `max_length` characters.
-
-    Args:
-        text: the text.
-        max_length: maximum characters of a part.
-        after: after which strings to split, best first; without any, parts have the maximum length.
-    """
-    start = 0
-    while len(text) - start > max_length:
-        stop = start + max_length
-        cut = next((end + len(mark) for mark in after if (end := text.rfind(mark, start, stop)) >= 0), stop)
-        yield text[start:cut]
-        start = cut
-    yield text[start:] if start else text
 
 
 @lru_cache(maxsize=64)

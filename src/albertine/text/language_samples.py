@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from albertine.errors import InputError
-from albertine.text.documents import ReadErrors, read_texts, refusal
+from albertine.text.documents import read_texts, refusal
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import CHUNK_BYTES, Source, SourceChunk, read_range, source_chunks
 

@@ -9,9 +9,10 @@ from rich.markup import escape
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.text.documents import ReadErrors, check_reading_settings, read_documents
+from albertine.text.documents import check_reading_settings, read_documents
 from albertine.text.find_sources import find_sources
 from albertine.text.language_detection import resolve_reading_language
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import source_chunks
 from albertine.text.tokenizer import Tokenizer

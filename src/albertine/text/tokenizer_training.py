@@ -31,11 +31,12 @@ from albertine.text.characters import (
     required_characters,
     single_characters,
 )
-from albertine.text.documents import ReadErrors, check_reading_settings
+from albertine.text.documents import check_reading_settings
 from albertine.text.find_sources import find_sources
 from albertine.text.language_detection import resolve_tokenizer_language
 from albertine.text.languages import AUTO
 from albertine.text.protobuf import message_fields
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import TokenizerSettings
 from albertine.text.sources import Source
 from albertine.text.tokenizer import Tokenizer

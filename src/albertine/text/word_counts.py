@@ -14,7 +14,8 @@ from statistics import median_low
 from albertine import progress
 from albertine.errors import InputError
 from albertine.executors.executor import Executor
-from albertine.text.documents import ReadErrors, read_documents
+from albertine.text.documents import read_documents
+from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import TokenizerSettings
 from albertine.text.sources import CHUNK_BYTES, Source, SourceChunk, source_chunks
 

@@ -19,7 +19,7 @@ from albertine.storage.objects import display_path
 from albertine.tasks.examples import TaggedExample
 from albertine.tasks.formats.data_files import data_suffix, open_data_file
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, MAX_TEXT_BYTES, RowError
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from albertine.text.sources import bounded_lines
 
 _SEPARATOR = re.compile("[ \t]+")  # other white space, such as a no-break space, belongs to a word

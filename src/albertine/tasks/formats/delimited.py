@@ -20,7 +20,7 @@ from albertine.json_input import NOT_UTF_8, PERHAPS_UTF_16, RECODE
 from albertine.storage.objects import display_path
 from albertine.tasks.formats.decimals import DecimalSeparators
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, TableRow
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from albertine.text.sources import bounded_lines
 from albertine.text.unicode_check import is_valid_unicode
 

@@ -21,8 +21,8 @@ from albertine.tasks.formats.column_request import ColumnRequest
 from albertine.tasks.formats.missing_columns import missing_column_message
 from albertine.tasks.formats.rows import RowError, TableRow, describe_value
 from albertine.tasks.formats.tables import read_rows, read_table
-from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, class_names
+from albertine.text.read_errors import ReadErrors
 
 _BINARY_LABELS = ("0", "1")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")

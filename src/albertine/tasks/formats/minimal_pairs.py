@@ -16,7 +16,7 @@ from albertine.tasks.formats.data_files import data_stem, data_suffix
 from albertine.tasks.formats.locations import local_data
 from albertine.tasks.formats.rows import RowError, TableRow, describe_value
 from albertine.tasks.formats.tables import read_rows
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 
 _GOOD, _BAD, _PARADIGM, _PHENOMENON = "sentence_good", "sentence_bad", "UID", "linguistics_term"
 _SUFFIXES = (".jsonl", ".ndjson")

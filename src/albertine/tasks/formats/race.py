@@ -13,8 +13,8 @@ from albertine.tasks.formats.column_request import ColumnRequest
 from albertine.tasks.formats.data_files import open_data_file
 from albertine.tasks.formats.rows import RowError, checked_text, describe_value
 from albertine.tasks.formats.tables import read_rows
-from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
+from albertine.text.read_errors import ReadErrors
 
 _LEVELS = ("middle", "high")
 _RACE_OPTIONS = ("A", "B", "C", "D")

@@ -16,8 +16,8 @@ from albertine.tasks.formats.column_request import ColumnRequest
 from albertine.tasks.formats.data_files import open_data_file
 from albertine.tasks.formats.rows import RowError, checked_text, describe_value
 from albertine.tasks.formats.tables import read_rows
-from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
+from albertine.text.read_errors import ReadErrors
 
 _VERSIONS = {"squad-1.1": "v1.1", "squad-2.0": "v2.0"}
 

@@ -26,9 +26,9 @@ from albertine.tasks.formats.data_files import (
 )
 from albertine.tasks.formats.delimited import ColumnCheck, rows_from_text
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, ROW_TOO_LONG, RowError, TableRow, describe_value
-from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX, hub_records, num_shards
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
+from albertine.text.read_errors import ReadErrors
 from albertine.text.sources import bounded_lines
 
 _ANY_COLUMNS = ColumnRequest()

@@ -13,8 +13,8 @@ from albertine.tasks.formats.data_files import TABLE_SUFFIXES, data_suffix, has_
 from albertine.tasks.formats.rows import MAX_ROW_BYTES, RowError, TableRow
 from albertine.tasks.formats.tables import read_rows
 from albertine.tasks.settings import DataSettings
-from albertine.text.documents import ReadErrors
 from albertine.text.hub_datasets import HUB_PREFIX
+from albertine.text.read_errors import ReadErrors
 from albertine.text.sources import bounded_lines
 
 _TEXT_SUFFIXES = (".txt", ".text")

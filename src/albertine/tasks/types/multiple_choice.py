@@ -43,7 +43,7 @@ from albertine.tasks.types.task_type import (
     most_common,
     require_label,
 )
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
 _NUM_SPECIAL_TOKENS = 3  # [CLS] and two [SEP]

@@ -39,7 +39,7 @@ from albertine.tasks.types.task_type import (
     require_label,
     unknown_label_error,
 )
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
 IGNORE_INDEX = -100  # target of tokens without a tag

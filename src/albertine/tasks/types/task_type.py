@@ -35,7 +35,7 @@ from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField
 from albertine.tasks.types.json_schema import Schema
-from albertine.text.documents import ReadErrors
+from albertine.text.read_errors import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
 SampleScores: TypeAlias = NDArray[np.float32]
