@@ -91,6 +91,11 @@ class SlurmCluster:
         """Return the state of a job, such as RUNNING or COMPLETED."""
         return self.run("scontrol", "show", "job", job).partition("JobState=")[2].split()[0]
 
+    def lose_node(self, node: int) -> None:
+        """Kill and unplug a node, and tell the controller, which finds it itself after `SlurmdTimeout`."""
+        self._nodes.kill(node)
+        self.run("scontrol", "update", f"NodeName={self._name(node)}", "State=DOWN", "Reason=lost")
+
     def run(self, *command: str, folder: Path | None = None) -> str:
         """Run a command of Slurm in the switch, and return its output."""
         return self._nodes.run_in_switch(command, self.environment, folder)

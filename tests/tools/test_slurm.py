@@ -59,26 +59,52 @@ def take_the_nodes(cluster: Any, job: str, folder: Path, log: Path) -> None:
     cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
 
 
-def test_a_run_whose_nodes_are_taken_is_queued_again_and_resumes(
-    cluster: Any, corpus: Any, tmp_path: Path
-) -> None:
+def begin_run(cluster: Any, corpus: Any, folder: Path, nodes: str, *options: str) -> tuple[str, Path]:
+    """Submit a run of 1,500 steps, wait until it trains, and return its job and its log."""
     arguments = [
         "pretrain", "--corpus", str(corpus.folder), "--out", "run", "--device", "cpu",
         "--model.hidden-size", "32", "--model.embedding-size", "16", "--model.layers", "2",
         "--model.heads", "2", "--model.max-length", "64", "--objective.max-length", "32",
         "--train.steps", "1500", "--train.batch-tokens", "512", "--train.evaluate-tokens", "256",
+        *options,
     ]  # fmt: skip
-    job = cluster.submit("--nodes", "2", str(SCRIPTS / "train.sh"), *arguments, folder=tmp_path)
-    log = tmp_path / f"slurm-{job}.out"
+    job = cluster.submit("--nodes", nodes, str(SCRIPTS / "train.sh"), *arguments, folder=folder)
+    log = folder / f"slurm-{job}.out"
     deadline = time.monotonic() + 120
     while not log.exists() or "\nstep " not in log.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.2)
+    return job, log
+
+
+def check_completed(cluster: Any, job: str, folder: Path, log: Path) -> None:
+    """Check that a job ends with a run that has each step once."""
+    assert wait_for(cluster, job, {"COMPLETED", "FAILED"}, log) == "COMPLETED", log.read_text()
+    steps = [line["step"] for line in read_metrics(folder / "run") if "loss" in line]
+    assert steps == list(range(1, 1501))
+
+
+def test_a_run_whose_nodes_are_taken_is_queued_again_and_resumes(
+    cluster: Any, corpus: Any, tmp_path: Path
+) -> None:
+    job, log = begin_run(cluster, corpus, tmp_path, "2")
     take_the_nodes(cluster, job, tmp_path, log)
     assert "stopped on request" in log.read_text()
-    assert wait_for(cluster, job, {"COMPLETED", "FAILED"}, log) == "COMPLETED", log.read_text()
-    steps = [line["step"] for line in read_metrics(tmp_path / "run") if "loss" in line]
-    assert steps == list(range(1, 1501))
+    check_completed(cluster, job, tmp_path, log)
+
+
+def test_a_run_that_loses_a_node_is_queued_again_and_resumes_on_those_left(
+    cluster: Any, corpus: Any, tmp_path: Path
+) -> None:
+    job, log = begin_run(cluster, corpus, tmp_path, "1-2", "--train.save-every", "20")
+    assert "NumNodes=2" in cluster.run("scontrol", "show", "job", job)
+    cluster.lose_node(1)
+    wait_for(cluster, job, {"PENDING"}, log)
+    time.sleep(2)  # as in `take_the_nodes`
+    cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+    check_completed(cluster, job, tmp_path, log)
+    assert "NumNodes=1" in cluster.run("scontrol", "show", "job", job)
+    assert "resuming after step" in log.read_text()
 
 
 def test_after_an_error_a_run_is_not_queued_again(cluster: Any, tmp_path: Path) -> None:

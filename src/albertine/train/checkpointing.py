@@ -89,12 +89,14 @@ class Checkpointing:
         self._saved_version, self.last_step = _version(state), state.step
         if checkpoint:
             if state.step < self._settings.steps:
-                self._report_other_threads(checkpoint.state.get("threads"))
+                self._report_resumption(state.step, checkpoint.state.get("threads"))
             self._recorder.publish_model(checkpoint, None if state.best is None else state.best.step)
         return state
 
-    def _report_other_threads(self, threads: int | None) -> None:
-        """Print a message if the number of threads has changed, because sums are then in another order."""
+    def _report_resumption(self, step: int, threads: int | None) -> None:
+        """Say from where a run resumes, and if the number of threads, and so the order of sums, differs."""
+        if step:
+            progress.print_message(f"resuming after step {step:,} of {self._settings.steps:,}")
         current = torch.get_num_threads()
         if self._distributed.device.type == "cpu" and threads not in (None, current):
             progress.print_message(
