@@ -133,6 +133,7 @@ def test_partial_download_is_never_loaded(hub: dict[str, str], tmp_path: Path, i
         (["someone/small", "v9"], "InputError someone/small: the hub repository has no revision v9"),
         (["someone/small@v9"], "InputError someone/small: the hub repository has no revision v9"),
         (["someone/small@v1", "v2"], "InputError someone/small@v1: names another revision than v2;"),
+        (["someone/small@"], "InputError someone/small@: no revision after @;"),
         (["nonsense"], "InputError nonsense: no such folder; a model is a folder, or a hub"),
     ],
 )

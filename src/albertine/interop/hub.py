@@ -153,8 +153,10 @@ def _locate(source: str | Path, revision: str | None, *, weights: bool, exports:
             f"{source}: a preset, which has no trained weights; name a checkpoint "
             f'(in Python, albertine.create("{source}") makes a model with fresh weights)'
         )
-    name, _, named_revision = str(source).partition("@")
+    name, separator, named_revision = str(source).partition("@")
     if is_hub_name(name) and not local.exists():
+        if separator and not named_revision:
+            raise InputError(f"{source}: no revision after @; name a branch, tag or commit")
         if revision is not None and named_revision not in ("", revision):
             raise InputError(f"{source}: names another revision than {revision}; leave one of them out")
         return _download(name, named_revision or revision, weights=weights, exports=exports)
