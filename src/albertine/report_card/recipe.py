@@ -1,8 +1,9 @@
 """The recipe of all report cards: how much data, how many steps, at which learning rate.
 
-It is fixed, because scores can be compared only if the recipe is the same, and short, because a card of
-a small model should take less than an hour on a CPU. Nothing is selected on dev: the model of the last step counts, and a run that predicts the same
-label for all examples is not repeated. See docs/decisions/report-card-recipe.md.
+It is fixed, because scores can be compared only if the recipe is the same, and short, because the card of a
+small model should take less than an hour on a CPU. Nothing is selected on dev: the model of the last step
+counts, and a run that predicts the same label for all examples is not repeated. See
+docs/decisions/report-card-recipe.md.
 """
 
 import math
