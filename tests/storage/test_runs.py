@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -409,3 +410,25 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights(
             lose_machine(url)
     pretrain(url, settings)
     assert weight_bytes(download_folder(url)) == weight_bytes(tmp_path / "local")
+
+
+def test_the_files_of_a_run_are_listed_while_folders_are_removed(tmp_path: Path) -> None:
+    kept = tmp_path / "checkpoints" / "step-1" / "weights"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    stopping = threading.Event()
+
+    def write_and_remove() -> None:
+        while not stopping.is_set():
+            for folder in ("checkpoints/.partial", "studies/a/b"):
+                (tmp_path / folder / "c").mkdir(parents=True)
+                shutil.rmtree(tmp_path / folder)
+
+    writer = threading.Thread(target=write_and_remove)
+    writer.start()
+    try:
+        listed = [mirrored.run_files(tmp_path) for _ in range(5000)]
+    finally:
+        stopping.set()
+        writer.join()
+    assert all(files == {"checkpoints/step-1/weights": kept} for files in listed)

@@ -1,5 +1,6 @@
 """Tests of the scripts for Slurm, on a Slurm cluster of two nodes on this machine."""
 
+import glob
 import os
 import shutil
 import sys
@@ -122,7 +123,8 @@ def test_the_jobs_of_a_command_run_on_all_nodes_and_are_resumed(cluster: Any, tm
     job = cluster.submit("--nodes", "2", str(SCRIPTS / "ray.sh"), *arguments, folder=tmp_path)
     log = tmp_path / f"slurm-{job}.out"
     deadline = time.monotonic() + 120
-    while not list((tmp_path / "studies").glob("**/metrics.jsonl")):
+    # Unlike `Path.glob`, `glob.glob` bears that folders are renamed meanwhile.
+    while not glob.glob("studies/**/metrics.jsonl", root_dir=tmp_path, recursive=True):
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.2)
     take_the_nodes(cluster, job, tmp_path, log)

@@ -273,9 +273,10 @@ def _cache_limit() -> float:
 
 def _folder_size(folder: Path) -> int:
     size = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # another process moves or removes files
-            size += path.stat().st_size if path.is_file() else 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):  # another process moves or removes files
+                size += Path(parent, name).stat().st_size
     return size
 
 

@@ -173,14 +173,12 @@ def newest_steps(names: Iterable[str]) -> dict[str, int]:
 
 def run_files(run: Path) -> dict[str, Path]:
     """Return the files of a run by name, without locks and partial files; checkpoints are first."""
-    paths = sorted(run.rglob("*")) if run.is_dir() else []
-    return {
-        path.relative_to(run).as_posix(): path
-        for path in paths
-        if path.is_file()
-        and path.name != _LOCK_FILE
-        and not any(part.startswith(".") for part in path.relative_to(run).parts)
-    }
+    paths = []
+    # Unlike `Path.rglob`, `os.walk` bears that folders are renamed and removed meanwhile.
+    for folder, subfolders, names in os.walk(run):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        paths += [Path(folder, name) for name in names if not name.startswith(".") and name != _LOCK_FILE]
+    return {path.relative_to(run).as_posix(): path for path in sorted(paths) if path.is_file()}
 
 
 class _Mirror:
