@@ -41,7 +41,7 @@ def cluster(nodes_module: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
 
 
 def wait_for(cluster: Any, job: str, states: set[str], log: Path) -> str:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 480
     while (state := str(cluster.state(job))) not in states:
         assert time.monotonic() < deadline, f"{state}: {log.read_text() if log.exists() else ''}"
         time.sleep(0.5)
