@@ -124,7 +124,7 @@ def test_the_jobs_of_a_command_run_on_all_nodes_and_are_resumed(cluster: Any, tm
     log = tmp_path / f"slurm-{job}.out"
     deadline = time.monotonic() + 120
     # Unlike `Path.glob`, `glob.glob` bears that folders are renamed meanwhile.
-    while not glob.glob("studies/**/metrics.jsonl", root_dir=tmp_path, recursive=True):
+    while not glob.glob("studies/**/metrics.jsonl", root_dir=tmp_path, recursive=True):  # noqa: PTH207
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.2)
     take_the_nodes(cluster, job, tmp_path, log)

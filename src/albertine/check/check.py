@@ -13,8 +13,10 @@ from albertine.check.encoding import EncodingCheck
 from albertine.check.findings import Check, DataItem, Finding
 from albertine.check.labels import LabelCheck
 from albertine.check.language import LanguageCheck
+from albertine.check.questions import QuestionCheck
 from albertine.check.reading import DataErrors, document_items, is_table, table_items
 from albertine.check.settings import MIN_MAX_LENGTH, CheckSettings
+from albertine.check.task_items import task_items
 from albertine.check.tokens import TokenizationCheck
 from albertine.corpus.check import check_corpus
 from albertine.corpus.manifest import MANIFEST_FILE
@@ -26,6 +28,7 @@ from albertine.storage.objects import find_object
 from albertine.storage.urls import join_url, storage_url
 from albertine.tasks.formats.conll import CONLL_SUFFIXES
 from albertine.tasks.formats.data_files import data_suffix, has_header_line, refuse_spreadsheet
+from albertine.tasks.registry import find_task
 from albertine.text.find_sources import find_sources
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.language_detection import detect_source_language
@@ -111,15 +114,24 @@ def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[F
     folder = None if settings.tokenizer is None else _tokenizer_folder(settings.tokenizer)
     tokenizer = None if folder is None else load_tokenizer(folder)
     encoding, errors = EncodingCheck(), DataErrors()
+    task = None if settings.task is None else find_task(settings.task)
     train_checks: list[Check] = [LanguageCheck(tokenizer), DocumentCheck(settings.vocab_size)]
-    both_checks: list[Check] = [DuplicateCheck(tokenizer.normalize if tokenizer else str), LabelCheck()]
+    both_checks: list[Check] = [
+        DuplicateCheck(tokenizer.normalize if tokenizer else str),
+        LabelCheck(are_numbers=task is not None and task.task_type.predicts_numbers),
+        QuestionCheck(tokenizer),
+    ]
     if tokenizer is not None and folder is not None:
         both_checks.append(TokenizationCheck(tokenizer, settings.max_length or _max_length(folder)))
     for name in (*data, *([settings.dev] if settings.dev else [])):
         refuse_spreadsheet(name)
-    num_texts, sources = 0, find_sources(data, accept_tables=True)
+    if task is None:
+        items = _items(find_sources(data, accept_tables=True), settings, encoding, errors)
+    else:
+        items = ((item, False) for item in task_items(data, task, settings, errors))
+    num_texts = 0
     with progress.progress_counter("Checking", total=None, unit="texts") as advance:
-        for item, is_encoding_known in _items(sources, settings, encoding, errors):
+        for item, is_encoding_known in items:
             num_texts += 1
             advance(1)
             if not is_encoding_known:
@@ -146,10 +158,7 @@ def _items(
     reading = ReadingSettings(field=settings.text, language=detected.code or "en")
     for source in sources:
         if data_suffix(Path(source.name)) in _TAG_SUFFIXES:
-            raise InputError(
-                f"{source.name}: words with tags, which albertine check does not read; give lists of words "
-                "and tags in .jsonl, with --text and --label"
-            )
+            raise InputError(f"{source.name}: words with tags, which albertine check reads with --task tag")
         if source.format == "hub" or is_table(source.name):
             items = table_items(source.name, settings, "train", reading.splitter_language, errors)
             yield from ((item, False) for item in items)

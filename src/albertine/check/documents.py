@@ -38,11 +38,11 @@ class DocumentCheck:
     def observe(self, item: DataItem) -> None:
         """Look at an item."""
         self._items += 1
-        if not all(text.strip() for text in item.texts):
+        if not all(text.strip() for text in item.all_texts):
             self._empty_location = self._empty_location or item.location
             self._empty += 1
             return
-        size = sum(map(len, item.texts))
+        size = sum(map(len, item.all_texts))
         self._characters += size
         if item.sentences:
             self._documents += 1
@@ -54,7 +54,7 @@ class DocumentCheck:
                 )
                 self._endless += 1
         if self.vocab_size is not None:
-            words = [word for text in item.texts for word in text.split()]
+            words = [word for text in item.all_texts for word in text.split()]
             self._words += len(words)
             if len(self._distinct) < _MAX_WORDS:
                 self._distinct.update(map(hash, words))

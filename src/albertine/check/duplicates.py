@@ -40,11 +40,12 @@ class DuplicateCheck:
         self._repeated_example = self._shared_example = ("", "")
         self._conflict_examples: dict[str, tuple[str, str]] = {}
         self._has_fractions = False
+        self._label_noun = "label"
 
     def observe(self, item: DataItem) -> None:
         """Look at an item; items of train come before those of dev."""
         self._has_fractions = self._has_fractions or any(map(_is_fraction, item.labels or ()))
-        if not any(text.strip() for text in item.texts):
+        if not any(text.strip() for text in item.all_texts):
             return
         key = self._key(item)
         if key % self._step:
@@ -57,7 +58,7 @@ class DuplicateCheck:
             if not is_dev:
                 self._add(key, item)
             return
-        example = (display_text(item.texts[0]), f"{seen.location} and {item.location}")
+        example = (display_text(item.all_texts[0]), f"{seen.location} and {item.location}")
         if is_dev:
             self._shared_example = self._shared_example if self._shared else example
             self._shared += 1
@@ -66,15 +67,19 @@ class DuplicateCheck:
             self._repeated += 1
             seen.num_rows += 1
         labels = _label_set(item)
+        self._label_noun = "label" if item.has_label else "answer"
         if labels is not None and seen.labels is not None and labels != seen.labels:
             kind = "numbers" if None not in map(_number, labels | seen.labels) else "labels"
-            both = f"{_labels_text(seen.labels)} and {_labels_text(labels)}"
+            both = f"{self._labels_text(seen.labels)} and {self._labels_text(labels)}"
             self._conflict_examples.setdefault(kind, (f"{example[0]}: {both}", example[1]))
             seen.conflicts |= {kind}
 
+    def _labels_text(self, labels: frozenset[str]) -> str:
+        return display_text(", ".join(sorted(labels)) or f"no {self._label_noun}")
+
     def _key(self, item: DataItem) -> int:
         normalize = str if item.sentences else self._normalize  # `corpus build` compares documents unchanged
-        texts = [" ".join(normalize(text).split()) for text in item.texts]
+        texts = [" ".join(normalize(text).split()) for text in item.all_texts]
         content = "\x1f".join(texts).encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
 
@@ -95,8 +100,8 @@ class DuplicateCheck:
             severity: Severity = "error" if conflicting >= _MANY * self._rows else "warning"
             example = next(one for kind, one in self._conflict_examples.items() if kind in kinds)
             yield Finding(
-                severity, "conflicting-labels", f"texts with different labels{sampled}", conflicting,
-                *example, "keep one label, or remove these rows",
+                severity, "conflicting-labels", f"texts with different {self._label_noun}s{sampled}",
+                conflicting, *example, f"keep one {self._label_noun}, or remove these rows",
             )  # fmt: skip
         if self._shared:
             severity = "error" if self._shared >= _MANY * self._dev_rows else "warning"
@@ -127,7 +132,3 @@ def _number(label: str) -> float | None:
 def _is_fraction(label: str) -> bool:
     number = _number(label)
     return number is not None and not number.is_integer()
-
-
-def _labels_text(labels: frozenset[str]) -> str:
-    return display_text(", ".join(sorted(labels)) or "no label")

@@ -90,7 +90,7 @@ class EncodingCheck:
 
     def observe(self, item: DataItem) -> None:
         """Look at the texts of an item."""
-        for text in item.texts:
+        for text in item.all_texts:
             self._observe_text(text, item.location)
 
     def observe_file(self, beginning: bytes, location: str) -> bool:

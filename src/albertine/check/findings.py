@@ -60,15 +60,17 @@ class DataItem:
 
     Attributes:
         location: file and line, or file and number of the document.
-        texts: one text, or two.
-        labels: the label as text, or for multi-label rows any number of them; None if there is no label
-            column or its cell is empty.
+        texts: one text, or two; of a question with options, its passage and itself, as far as it has them.
+        labels: the label as text, or for multi-label rows any number of them; of a question, its answers;
+            None if there is no label column or its cell is empty.
         split: "train" or "dev".
         sentences: sentences of a document; empty for a row of a table with a label column, with a second
             text, or that is compared with a dev table.
-        has_label: whether there is a label column.
+        has_label: whether there is a label column, with classes or numbers.
         is_multi_label: whether the label is a list, or several columns of 0 and 1.
         has_decimal_commas: whether numbers of its table may have a decimal comma.
+        options: the options of a question, of which a sequence has one at a time.
+        passage: the passage that a question is about, one of `texts`; empty if there is none.
     """
 
     location: str
@@ -79,6 +81,13 @@ class DataItem:
     has_label: bool = False
     is_multi_label: bool = False
     has_decimal_commas: bool = False
+    options: tuple[str, ...] = ()
+    passage: str = ""
+
+    @property
+    def all_texts(self) -> tuple[str, ...]:
+        """Its texts and options."""
+        return self.texts + self.options
 
 
 class Check(Protocol):

@@ -26,9 +26,14 @@ _AMOUNT = re.compile(r"[+-]?\d[\d.,' ]*")
 
 
 class LabelCheck:
-    """Counts the labels of both splits; in multi-label data, each label by itself."""
+    """Counts the labels of both splits; in multi-label data, each label by itself.
 
-    def __init__(self) -> None:
+    Args:
+        are_numbers: whether the task predicts numbers; if not, they are told from classes by their variety.
+    """
+
+    def __init__(self, *, are_numbers: bool = False) -> None:
+        self._are_numbers = are_numbers
         self._counts: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
         self._rows, self._missing = Counter[str](), Counter[str]()
         self._num_labels = self._num_numbers = 0  # in train
@@ -87,7 +92,7 @@ class LabelCheck:
         num_labels, num_rows = len(train.keys() | dev.keys()), sum(self._rows.values())
         is_refused = not self._is_multi_label and has_too_many_labels(num_labels, num_rows)
         is_quantity = (len(train) > _MAX_CLASSES or is_refused) and self._are_quantities()
-        if is_quantity or self._are_unreadable_numbers():
+        if self._are_numbers or is_quantity or self._are_unreadable_numbers():
             yield from self._number_findings()
             return
         if self._is_full:
@@ -124,6 +129,11 @@ class LabelCheck:
             count, more = _MAX_LABELS, "or more "
         message = f"{more}distinct numbers as labels: a task of type regress"
         yield Finding("note", "labels", message, count)
+        if count == 1:
+            yield Finding(
+                "error", "one-label", "numbers in all rows; a regression needs two", 1,
+                display_text(next(iter(self._counts["train"]))), advice="name another --label",
+            )  # fmt: skip
         for split, counts in self._counts.items():
             unreadable = [label for label in counts if not self._is_readable_number(label)]
             if not unreadable:

@@ -21,7 +21,7 @@ class LanguageCheck:
 
     def observe(self, item: DataItem) -> None:
         """Look at an item."""
-        for text in item.texts:
+        for text in item.all_texts:
             self._count += 1
             if len(self._sample) < _SAMPLED_TEXTS:
                 self._sample.append(self._passage(text))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from albertine.check.encoding import EncodingCheck
 from albertine.check.findings import DataItem, Tally
@@ -23,6 +23,8 @@ from albertine.text.settings import ReadingSettings
 from albertine.text.sources import Source, SourceChunk, read_blocks, source_chunks
 
 _DEFAULT_LABEL = "label"
+
+T = TypeVar("T")
 
 
 class DataErrors(ReadErrors):
@@ -57,7 +59,7 @@ def table_items(
 ) -> Iterator[DataItem]:
     """Yield the rows of a table; rows of one text without a label are documents of sentences."""
     rows = read_rows(source, errors, _column_request(settings))
-    for row in _until_damaged(rows, source, errors):
+    for row in until_damaged(rows, source, errors):
         try:
             yield _row_item(row, settings, split, language)
         except RowError as error:
@@ -113,8 +115,8 @@ def _row_item(
     )
 
 
-def _until_damaged(rows: Iterable[TableRow], source: str, errors: DataErrors) -> Iterator[TableRow]:
-    """Yield rows; count an error after which no row can be read.
+def until_damaged(rows: Iterable[T], source: str, errors: DataErrors) -> Iterator[T]:
+    """Yield rows or examples; count an error after which none can be read.
 
     An error before the first row is raised, because it concerns the whole table.
     """

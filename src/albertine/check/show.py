@@ -8,7 +8,9 @@ from albertine.check.check import CheckReport
 from albertine.check.findings import Finding
 from albertine.display import counted
 
-_PLURAL = re.compile(r"\b(document|file|label|line|part|repetition|row|text|token|word)s\b")
+_PLURAL = re.compile(
+    r"\b(answer|document|file|label|line|number|part|passage|question|repetition|row|text|token|word)s\b"
+)
 
 
 def show_report(report: CheckReport, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from albertine.check.findings import DataItem, Finding
 from albertine.display import percent
@@ -30,7 +31,7 @@ class TokenizationCheck:
         self._tokenizer, self._max_length = tokenizer, max_length
         self._known = single_characters(tokenizer.vocabulary)
         self._texts: list[str] = []
-        self._rows: list[tuple[str, int, bool]] = []  # location, number of texts, is it no document
+        self._rows: list[tuple[DataItem, int]] = []  # each with its number of texts
         self._size = 0
         self._tokens = self._unknown = self._row_count = self._long = self._longest = 0
         self._lost: Counter[str] = Counter()
@@ -38,9 +39,9 @@ class TokenizationCheck:
 
     def observe(self, item: DataItem) -> None:
         """Look at an item."""
-        texts = item.sentences or item.texts
+        texts = item.sentences or item.all_texts
         self._texts += texts
-        self._rows.append((item.location, len(texts), not item.sentences))
+        self._rows.append((item, len(texts)))
         self._size += sum(map(len, texts))
         if self._size >= _BATCH or len(self._rows) >= 10_000:
             self._encode()
@@ -58,18 +59,21 @@ class TokenizationCheck:
         self._tokens += len(ids)
         self._unknown += len(unknown)
         first_text = 0
-        for location, count, is_row in self._rows:
+        for item, count in self._rows:
             row_texts = range(first_text, first_text + count)
             if not self._unknown_example and len(affected) and affected[0] in row_texts:
-                self._unknown_example = location
-            row_length = int(lengths[first_text : first_text + count].sum()) + 1 + count  # [CLS], [SEP]
+                self._unknown_example = item.location
+            if not item.sentences:
+                self._count_row(item, _sequence_length(item, lengths[first_text : first_text + count]))
             first_text += count
-            self._row_count += is_row
-            if is_row and row_length > self._max_length:
-                self._long_location = self._long_location or location
-                self._long += 1
-            self._longest = max(self._longest, row_length if is_row else 0)
         self._texts, self._rows, self._size = [], [], 0
+
+    def _count_row(self, item: DataItem, length: int) -> None:
+        self._row_count += 1
+        self._longest = max(self._longest, length)
+        if length > self._max_length:
+            self._long_location = self._long_location or item.location
+            self._long += 1
 
     def findings(self) -> Iterable[Finding]:
         """Yield what was found."""
@@ -93,3 +97,11 @@ class TokenizationCheck:
                 self._long_location,
                 "raise the maximum length if the model allows it, or shorten them",
             )  # fmt: skip
+
+
+def _sequence_length(item: DataItem, lengths: NDArray[np.int64]) -> int:
+    """Return the tokens of the longest sequence of a row, from those of its texts and options."""
+    texts, options = lengths[: len(item.texts)], lengths[len(item.texts) :]
+    if len(options):  # [CLS] passage [SEP] question and one option [SEP]
+        return int(texts.sum() + options.max()) + 3
+    return int(texts.sum()) + 1 + len(texts)  # [CLS], and a [SEP] after each

@@ -28,8 +28,13 @@ class Example(ABC):
 
     @property
     @abstractmethod
+    def right_answers(self) -> tuple[str, ...] | None:
+        """Its label, number, tags or answers as text, maybe none of them; None if the data lacks them."""
+
+    @property
     def is_labeled(self) -> bool:
-        """Whether the data contains the right answer, such as a label, tags or answers."""
+        """Whether the data has the right answer."""
+        return self.right_answers is not None
 
     @property
     @abstractmethod
@@ -94,9 +99,11 @@ class TextExample(Example):
     value: float | None = None
 
     @property
-    def is_labeled(self) -> bool:
-        """Whether there is a label or a number."""
-        return self.label is not None or self.value is not None
+    def right_answers(self) -> tuple[str, ...] | None:
+        """The label or the number, if it is known."""
+        if self.label is not None:
+            return (self.label,)
+        return None if self.value is None else (str(self.value),)
 
     @property
     def all_texts(self) -> tuple[str, ...]:
@@ -116,9 +123,9 @@ class MultiLabelExample(TextExample):
     labels: tuple[str, ...] | None = None
 
     @property
-    def is_labeled(self) -> bool:
-        """Whether the labels are known; there may be none."""
-        return self.labels is not None
+    def right_answers(self) -> tuple[str, ...] | None:
+        """The labels, of which there may be none; None if they are unknown."""
+        return self.labels
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -134,9 +141,9 @@ class TaggedExample(Example):
     tags: tuple[str, ...] | None = None
 
     @property
-    def is_labeled(self) -> bool:
-        """Whether there are tags."""
-        return self.tags is not None
+    def right_answers(self) -> tuple[str, ...] | None:
+        """The tags, if they are known."""
+        return self.tags
 
     @property
     def all_texts(self) -> tuple[str, ...]:
@@ -164,9 +171,9 @@ class MultipleChoiceExample(Example):
     group: str = ""
 
     @property
-    def is_labeled(self) -> bool:
-        """Whether the correct option is known."""
-        return self.correct_option is not None
+    def right_answers(self) -> tuple[str, ...] | None:
+        """The text of the correct option, if it is known."""
+        return None if self.correct_option is None else (self.options[self.correct_option],)
 
     @property
     def all_texts(self) -> tuple[str, ...]:
@@ -212,9 +219,9 @@ class QuestionExample(Example):
     answers: tuple[AnswerText, ...] | None = None
 
     @property
-    def is_labeled(self) -> bool:
-        """Whether the answers are known."""
-        return self.answers is not None
+    def right_answers(self) -> tuple[str, ...] | None:
+        """The texts of the answers, none if the question has no answer; None if they are unknown."""
+        return None if self.answers is None else tuple(answer.text for answer in self.answers)
 
     @property
     def all_texts(self) -> tuple[str, ...]:

@@ -86,6 +86,8 @@ def _table_reader(name: str, file_format: Format) -> Reader:
             f"evaluate choose --data {name} {_PAIR} --options review,stars --json {_CPU}",
             f"ensemble classify --data {name} --save new --json {_CPU}",
             f"check {name} --text review --label stars --tokenizer tokenizer --dev reviews.csv",
+            f"check {name} --task regress --text review --label mark",
+            f"check {name} --task choice --options review,stars --label mark --tokenizer tokenizer",
             f"score run --data {name} --text review --tokens --out new.jsonl {_CPU}",
             f"embed run --data {name} --text review --on-error skip --out new.npy {_CPU}",
             _finetune(name, _TABLE_OPTIONS),
@@ -367,6 +369,7 @@ READERS: Mapping[str, Reader] = {
         (
             f"evaluate tag --data tags.conll --json {_CPU}",
             f"predict tag --data tags.conll --out new.jsonl {_CPU}",
+            "check tags.conll --task tag",
             _finetune("tags.conll", "--task tag"),
         ),
         ("tag", "run"),
@@ -381,8 +384,9 @@ READERS: Mapping[str, Reader] = {
         (
             f"evaluate answer --data world/squad --json {_CPU}",
             f"predict answer --data world/squad --out new.json {_CPU}",
+            "check world/squad/dev-v2.0.json --task squad-2.0 --tokenizer tokenizer",
         ),
-        ("answer",),
+        ("answer", "tokenizer"),
         weight=4,
     ),
     "race": Reader(
@@ -396,10 +400,22 @@ READERS: Mapping[str, Reader] = {
         weight=4,
     ),
     "dream": Reader(
-        "dream/dev.json", JSON, (f"evaluate choose --task dream --data dream --json {_CPU}",), ("choose",)
+        "dream/dev.json",
+        JSON,
+        (
+            f"evaluate choose --task dream --data dream --json {_CPU}",
+            "check dream/dev.json --task dream --dev dream/dev.json",
+        ),
+        ("choose",),
     ),
     "glue-dev": Reader(
-        "world/glue/CoLA/dev.tsv", TSV, (f"evaluate judge --data world/glue --json {_CPU}",), ("judge",)
+        "world/glue/CoLA/dev.tsv",
+        TSV,
+        (
+            f"evaluate judge --data world/glue --json {_CPU}",
+            "check world/glue/CoLA/dev.tsv --task cola",
+        ),
+        ("judge",),
     ),
     "glue-test": Reader(
         "world/glue/CoLA/test.tsv", TSV, (f"predict judge --data world/glue --out new {_CPU}",), ("judge",)

@@ -39,9 +39,9 @@ class MinimalPair(Example):
     phenomenon: str = ""
 
     @property
-    def is_labeled(self) -> bool:
-        """Whether it is known which sentence is acceptable."""
-        return True
+    def right_answers(self) -> tuple[str, ...]:
+        """The acceptable sentence."""
+        return (self.good,)
 
     @property
     def all_texts(self) -> tuple[str, ...]:
