@@ -22,6 +22,7 @@ from albertine import progress
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import InputError
+from albertine.interop import transformers_config
 from albertine.interop.load import has_masked_head, load, load_masked_lm
 from albertine.interop.load_checkpoint import load_folder
 from albertine.interop.save_checkpoint import save_folder
@@ -190,6 +191,15 @@ def test_loaded_model_equals_transformers(family: str, kind: str, tmp_path: Path
         assert parameter.grad is not None, name
         largest = max(float(gradient.abs().max()) for gradient in expected_gradients.values())
         assert (parameter.grad - expected_gradients[name]).abs().max() <= 1e-5 * largest, name
+
+
+@pytest.mark.parametrize("family", ["Albert", "Bert"])
+@pytest.mark.parametrize("name", transformers_config._ACTIVATIONS)
+def test_every_name_of_an_activation_equals_transformers(name: str, family: str, tmp_path: Path) -> None:
+    hf_model = transformers_model(family, "mlm", hidden_act=name)
+    model = load_small_model(save_transformers(hf_model, tmp_path), "mlm")
+    *_, ((expected, actual),) = losses_and_logits("mlm", hf_model, model)
+    assert_close(actual, expected)
 
 
 def converted_gradients(hf_model: Any, model: Model, tmp_path: Path) -> dict[str, Tensor]:

@@ -32,8 +32,10 @@ except albertine.AlbertineError as error:
 
 MODULES_SCRIPT = """
 from albertine.interop.hub import locate_checkpoint
+from albertine.interop.load_checkpoint import load_folder
 from albertine.interop.sentence_transformers_folder import read_sentence_modules
 modules = read_sentence_modules(locate_checkpoint("someone/small"))
+load_folder(modules.model_folder)
 shape = list(modules.layers[0].weight.shape)
 print(modules.poolings, shape, modules.normalize, modules.max_length, modules.prompt)
 """
@@ -158,13 +160,25 @@ def test_check_takes_the_tokenizer_of_a_repository(
 
 
 @pytest.mark.slow
-def test_modules_of_sentence_transformers_are_downloaded(hub: dict[str, str], tmp_path: Path) -> None:
-    modules = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
+@pytest.mark.parametrize("model_path", ["", "0_Transformer"])
+def test_modules_of_sentence_transformers_are_downloaded(
+    model_path: str, hub: dict[str, str], tmp_path: Path
+) -> None:
+    if model_path:  # as in early versions of the library
+        (tmp_path / "small").rename(tmp_path / "moved")
+        (tmp_path / "small").mkdir()
+        (tmp_path / "moved").rename(tmp_path / "small" / model_path)
+    modules = {
+        model_path: "Transformer",
+        "1_Pooling": "Pooling",
+        "2_Dense": "Dense",
+        "3_Normalize": "Normalize",
+    }
     files: dict[str, Any] = {
         "modules.json": [
             {"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in modules.items()
         ],
-        "sentence_bert_config.json": {"max_seq_length": 9},
+        f"{model_path}/sentence_bert_config.json".strip("/"): {"max_seq_length": 9},
         "config_sentence_transformers.json": {"prompts": {"a": "b: "}, "default_prompt_name": "a"},
         "1_Pooling/config.json": {"pooling_mode": "cls"},
         "2_Dense/config.json": {"in_features": 24, "out_features": 5},

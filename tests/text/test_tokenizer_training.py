@@ -22,7 +22,7 @@ from albertine.settings import SettingError
 from albertine.text.characters import required_characters
 from albertine.text.find_sources import find_sources
 from albertine.text.settings import MIN_VOCAB_SIZE, ReadingSettings, TokenizerSettings
-from albertine.text.show import tokenizer_stats
+from albertine.text.show import show_tokenizer, tokenizer_stats
 from albertine.text.tokenizer import load_tokenizer
 from albertine.text.tokenizer_training import (
     _normalization,
@@ -32,6 +32,7 @@ from albertine.text.tokenizer_training import (
 )
 from albertine.text.unigram_training import SPECIAL_TOKENS, training_lines
 
+LANGUAGES = Path(__file__).parent / "languages"
 SYLLABLES = ["ka", "lo", "mi", "ren", "tas", "vu", "é", "dor", "Sin", "wel"]
 
 
@@ -174,6 +175,23 @@ def test_statistics_say_what_was_skipped(
     assert stats.words == 3
     message = capsys.readouterr().err.splitlines()[-1]
     assert message.startswith(f"2 unreadable records skipped, first: {tmp_path / 'a.jsonl'}, byte 24: not")
+
+
+@pytest.mark.parametrize(("language", "unit"), [("de", "word"), ("ja", "character"), ("zh", "character")])
+def test_text_without_spaces_is_counted_in_characters(
+    language: str, unit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = str(LANGUAGES / f"{language}.txt")
+    build_tokenizer([text], tmp_path / "made", TokenizerSettings(vocab_size=2000, allow_smaller=True))
+    tokenizer = load_tokenizer(tmp_path / "made")
+    stats = tokenizer_stats(tokenizer, [text], ReadingSettings())
+    content = Path(text).read_text(encoding="utf-8")
+    assert stats.characters == len("".join(content.split()))
+    capsys.readouterr()
+    show_tokenizer(tmp_path / "made", tokenizer, None, stats, as_json=False)
+    counts = {"word": stats.words, "character": stats.characters}
+    expected = f"{counts[unit]:,} {unit}s, {stats.tokens:,} tokens: {stats.tokens / counts[unit]:.3f} tokens "
+    assert capsys.readouterr().out.startswith(f"{expected}per {unit}, 0.0000% unknown")
 
 
 @pytest.mark.parametrize("allow_smaller", [True, False])

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from albertine.check.findings import DataItem, Finding
 from albertine.display import display_text, percent
 from albertine.text.settings import MIN_VOCAB_SIZE
+from albertine.text.spaceless_scripts import has_spaces_between_words
 
 _LONG_SENTENCE = 2000  # characters without a sentence end
 _ENDLESS_SHARE = 0.2  # of a document; novels have a few long speeches
 _GIANT_SHARE, _GIANT_SIZE = 0.5, 1_000_000  # of all text; characters
 _MAX_WORDS = 1 << 19  # distinct words that are remembered
 _MIN_OCCURRENCES = 50  # of a token, on average
-_MAX_WORD_LENGTH = 15  # characters, on average; where it is more, words are not separated by spaces
 
 
 @dataclass
@@ -96,7 +96,7 @@ class DocumentCheck:
     def _vocabulary_finding(self) -> Iterable[Finding]:
         if self.vocab_size is None or not self._words:
             return
-        if self._characters > _MAX_WORD_LENGTH * self._words:
+        if not has_spaces_between_words(self._characters, self._words):
             count, kind, limit = self._characters, "characters", self.vocab_size
             per_token = f"{_MIN_OCCURRENCES} characters"
         else:

@@ -8,7 +8,7 @@ download resumes, and a partial file is never loaded.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -35,6 +35,8 @@ _SAFETENSORS_FILES = ["model.safetensors", "model.safetensors.index.json"]
 _WEIGHT_FILES = ["model.safetensors", "model-*-of-*.safetensors", CO_MATCHING_FILE, MATCHING_FILE, EXITS_FILE]
 _WEIGHT_FILES += ["[0-9]_Dense/model.safetensors", "[0-9]_Dense/pytorch_model.bin"]
 _PICKLE_FILES = ["pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"]
+# The folder of the model in early versions of sentence-transformers, later beside its other modules.
+_MODEL_FOLDER = "0_Transformer"
 
 _GOOGLE_FILES = ["*_config.json", "*.ckpt*", "*.model", "*.vocab"]
 
@@ -50,9 +52,16 @@ _MAX_NAME_LENGTH = 96  # of OWNER/NAME, the limit of the hub
 def model_files(folder: Path) -> list[Path]:
     """Return the files in the folder of a model that may be read; others may appear beside them."""
     exported = list(read_export_record(folder).checksums) if is_export(folder) else []
-    patterns = [*_COMMON_FILES, *_SMALL_FILES, *_WEIGHT_FILES, *_GOOGLE_FILES, ENSEMBLE_FILE, *exported]
-    found = {file for pattern in (*patterns, *_PICKLE_FILES) for file in folder.glob(pattern)}
+    of_a_model = [*_COMMON_FILES, *_SMALL_FILES, *_WEIGHT_FILES, *_PICKLE_FILES]
+    patterns = [*_with_model_folder(of_a_model), *_GOOGLE_FILES, ENSEMBLE_FILE, *exported]
+    found = {file for pattern in patterns for file in folder.glob(pattern)}
     return sorted(file for file in found if file.is_file())
+
+
+def _with_model_folder(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns of files, each also for the folder that a model may have beside its modules."""
+    for pattern in patterns:
+        yield from (pattern, f"{_MODEL_FOLDER}/{pattern}")
 
 
 def is_hub_name(source: str) -> bool:
@@ -172,7 +181,8 @@ def _download(name: str, revision: str | None, *, weights: bool, exports: _Expor
     from huggingface_hub import snapshot_download
 
     def download(revision: str | None, *patterns: str) -> Path:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_COMMON_FILES, *patterns]))
+        wanted = [*_with_model_folder([*_COMMON_FILES, *patterns])]
+        return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
 
     with _readable_hub_errors(name, revision):
         folder = download(revision)
@@ -182,7 +192,7 @@ def _download(name: str, revision: str | None, *, weights: bool, exports: _Expor
             _download_export(name, folder)
         elif weights:
             download(commit, *_SMALL_FILES, *_WEIGHT_FILES)
-            if not any((folder / file).exists() for file in _SAFETENSORS_FILES):
+            if not any((folder / file).exists() for file in _with_model_folder(_SAFETENSORS_FILES)):
                 download(commit, *_PICKLE_FILES)
         else:
             download(commit, *_SMALL_FILES)

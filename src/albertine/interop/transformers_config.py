@@ -28,7 +28,9 @@ from albertine.settings import HeadSettings, ModelSettings, SettingsSource, buil
 # Name of the config in checkpoints of Google's code, and the family that it describes.
 _GOOGLE_CONFIGS: Mapping[str, Family] = {"albert_config.json": "albert", "bert_config.json": "bert"}
 MODELING_FILE = "modeling_albertine.py"  # copied into folders that depart from published ALBERT
-_ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
+# The names of `transformers`; several stand for the same function, computed in another way.
+_ACTIVATIONS = {"gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh"}
+_ACTIVATIONS |= {"gelu_pytorch_tanh": "gelu_tanh", "gelu_accurate": "gelu_tanh"}
 # Without a problem type, `transformers` chooses the loss of these heads by the labels of the first batch.
 _LABELED_KINDS = ("classify", "multi-label", "token")
 _MULTI_LABEL = "multi_label_classification"

@@ -15,15 +15,17 @@ from albertine.text.language_detection import resolve_reading_language
 from albertine.text.read_errors import ReadErrors
 from albertine.text.settings import ReadingSettings
 from albertine.text.sources import source_chunks
+from albertine.text.spaceless_scripts import has_spaces_between_words
 from albertine.text.tokenizer import Tokenizer
 from albertine.text.word_encoder import WordEncoder
 
 
 @dataclass(frozen=True)
 class TokenizerStats:
-    """Counts of words, tokens and unknown tokens over some files."""
+    """Counts of words, characters other than spaces, tokens and unknown tokens over some files."""
 
     words: int
+    characters: int
     tokens: int
     unknown: int
 
@@ -31,6 +33,11 @@ class TokenizerStats:
     def tokens_per_word(self) -> float:
         """Mean number of tokens per word; near 1 if the vocabulary contains most words."""
         return self.tokens / max(1, self.words)
+
+    @property
+    def tokens_per_character(self) -> float:
+        """Mean number of tokens per character; for text without spaces between words."""
+        return self.tokens / max(1, self.characters)
 
     @property
     def unknown_rate(self) -> float:
@@ -41,7 +48,7 @@ class TokenizerStats:
 def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: ReadingSettings) -> TokenizerStats:
     """Return the counts of words, tokens and unknown tokens over files."""
     encoder = WordEncoder(tokenizer)
-    words = tokens = unknown = 0
+    words = characters = tokens = unknown = 0
     errors = ReadErrors(skip=reading.on_error == "skip")
     if any(name in ("-", "/dev/stdin") for name in files):
         raise InputError("--stats: standard input not supported; save it to a file first")
@@ -53,12 +60,15 @@ def tokenizer_stats(tokenizer: Tokenizer, files: Sequence[str], reading: Reading
         read_documents(chunk, reading, errors) for chunk in progress.track(chunks, "Encoding", unit="chunks")
     ):
         ids, _ = encoder.encode(document)
-        words += sum(len(sentence.split()) for sentence in document)
+        for sentence in document:
+            parts = sentence.split()
+            words += len(parts)
+            characters += sum(map(len, parts))
         tokens += len(ids)
         unknown += int((ids == tokenizer.special_ids.unk).sum())
     if errors.count:
         progress.print_message(errors.summary)
-    return TokenizerStats(words, tokens, unknown)
+    return TokenizerStats(words, characters, tokens, unknown)
 
 
 def show_tokenizer(
@@ -72,8 +82,8 @@ def show_tokenizer(
         if text is not None:
             report |= {"tokens": [vocabulary[token_id] for token_id in ids], "ids": ids}
         if stats:
-            ratios = {"tokens_per_word": stats.tokens_per_word, "unknown_rate": stats.unknown_rate}
-            report["stats"] = asdict(stats) | ratios
+            ratios = ("tokens_per_word", "tokens_per_character", "unknown_rate")
+            report["stats"] = asdict(stats) | {name: getattr(stats, name) for name in ratios}
         progress.print_json(report)
         return
     out = progress.result_console()
@@ -85,8 +95,11 @@ def show_tokenizer(
             table.add_row(f"[red]{token}[/]" if is_unknown else token, str(token_id))
         out.print(table)
     if stats:
+        count, unit, ratio = stats.words, "word", stats.tokens_per_word
+        if not has_spaces_between_words(stats.characters, stats.words):
+            count, unit, ratio = stats.characters, "character", stats.tokens_per_character
         out.print(
-            f"{stats.words:,} words, {stats.tokens:,} tokens: {stats.tokens_per_word:.3f} tokens per word, "
+            f"{count:,} {unit}s, {stats.tokens:,} tokens: {ratio:.3f} tokens per {unit}, "
             f"{stats.unknown_rate:.4%} unknown",
             highlight=False,
         )

@@ -25,6 +25,7 @@ SPACELESS_RANGES = (
     (0x16FE0, 0x1B300),  # Tangut, Khitan, kana, Nushu
     (0x20000, 0x40000),  # Han
 )
+_MAX_WORD_LENGTH = 15  # characters, on average over a text
 _STARTS = [start for start, _ in SPACELESS_RANGES]
 
 
@@ -34,3 +35,8 @@ def is_spaceless(character: str) -> bool:
         return False
     code = ord(character)
     return code < SPACELESS_RANGES[bisect_right(_STARTS, code) - 1][1]
+
+
+def has_spaces_between_words(num_characters: int, num_words: int) -> bool:
+    """Return whether what spaces separate in a text is short enough, on average, to be words."""
+    return num_characters <= _MAX_WORD_LENGTH * num_words
