@@ -124,6 +124,10 @@ class MultiLabel(TextTask):
                 f"{source}: the label {display_text(label)} seems to be several; if a cell has "
                 f"several with such a sign between them, give --label-separator {shlex.quote(separator)}"
             )
+        elif all(len(example.labels or ()) == 1 for example in examples):
+            progress.print_message(
+                f"{source}: every example has one label; --task classify learns to choose one of them"
+            )
         return replace(card, labels=labels)
 
     def updated_card(self, card: TaskCard) -> TaskCard:
