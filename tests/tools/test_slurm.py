@@ -29,7 +29,8 @@ def cluster(nodes_module: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
         pytest.skip(f"Slurm: {reason}")
     commands = Path(sys.executable).parent  # with albertine and ray
     monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
-    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short, for the path of a socket
+    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short, for the paths of sockets
+    monkeypatch.setenv("RAY_TMPDIR", str(folder))  # otherwise the address of the cluster stays in /tmp/ray
     one_at_a_time = waiting_lock(Path("/tmp/albertine-slurm"))  # two clusters disturb each other
     try:
         with one_at_a_time, nodes_module.Nodes(2) as nodes:
