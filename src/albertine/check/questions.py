@@ -9,7 +9,7 @@ from albertine.tasks.settings import SequenceSettings
 from albertine.text.tokenizer import Tokenizer
 from albertine.text.word_encoder import WordEncoder
 
-_MAX_PASSAGES = 1 << 19  # of train, that are remembered
+_MAX_PASSAGES = 1 << 19  # of a split, that are remembered
 _MIN_PER_OPTION = 10  # questions, before an option that is never correct is no chance
 _MANY_LONG = 0.01
 _BATCH = 1 << 20  # characters of answers
@@ -47,6 +47,8 @@ class QuestionCheck:
         if item.split == "train":
             if len(self._passages) < _MAX_PASSAGES:
                 self._passages.setdefault(key, item.location)
+            return
+        if len(self._dev_passages) >= _MAX_PASSAGES:
             return
         self._dev_passages.add(key)
         if key in self._passages:

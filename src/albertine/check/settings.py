@@ -35,7 +35,7 @@ class CheckSettings(Settings):
         "one label. Lists, and columns of 0 and 1, need none.",
     )
     header: bool = setting(True, HEADER_HELP)
-    dev: str | None = setting(None, "Table of the dev examples, to compare with DATA.")
+    dev: str | None = setting(None, "The dev examples, to compare with DATA: a table, or what --task reads.")
     tokenizer: Path | None = setting(
         None,
         "Tokenizer, model or run (folder, URL or hub name), to count unknown characters and rows that are "
