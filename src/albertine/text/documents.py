@@ -16,6 +16,7 @@ from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.json_input import NOT_UTF_8, JsonError, parse_json
 from albertine.settings.schema import first_changed
+from albertine.storage.objects import ReplacedError
 from albertine.text.hub_datasets import hub_records
 from albertine.text.paragraphs import ends_sentence
 from albertine.text.parquet_rows import parquet_rows, parquet_schema
@@ -58,7 +59,7 @@ def read_documents(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErr
     try:
         yield from filter(None, _documents_by_format(chunk, reading, errors))
     except InputError as error:
-        if not errors.skip:
+        if not errors.skip or isinstance(error, ReplacedError):
             raise
         errors.record(str(error))  # concerns the rest of the file, whose earlier documents have been yielded
 
@@ -80,7 +81,7 @@ def read_texts(chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors)
         else:
             yield from _record_texts(_records(chunk, reading, errors), reading, errors)
     except InputError as error:
-        if not errors.skip:
+        if not errors.skip or isinstance(error, ReplacedError):
             raise
         errors.record(str(error))
 
