@@ -1,6 +1,7 @@
 """Batches: full strips, samples that do not depend on ranks or workers, and exact resuming."""
 
 import itertools
+import multiprocessing
 import shutil
 from pathlib import Path
 from typing import Any
@@ -139,8 +140,9 @@ def test_an_error_in_a_worker_is_one_line(corpus: Corpus, tmp_path: Path) -> Non
     file.write_bytes(content[:start] + b"\xff" * 400 + content[start + 400 :])
     damaged = PretrainDataset(Corpus(tmp_path / "copy"), ObjectiveSettings(max_length=64))
     with pytest.raises(InputError, match="damaged, token ids outside the vocabulary") as caught:
-        first_batches(damaged, len(damaged), workers=1)
+        first_batches(damaged, len(damaged), workers=2)
     assert "\n" not in str(caught.value)
+    assert multiprocessing.active_children() == []
 
 
 @pytest.fixture(scope="module")

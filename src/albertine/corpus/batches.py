@@ -205,12 +205,17 @@ class BatchLoader:
         )
         with block_signals(signal.SIGINT, signal.SIGTERM):  # workers inherit this: Ctrl-C must not kill them
             batches = iter(loader)
-        for batch in batches:
-            if isinstance(batch, AlbertineError):
-                raise batch
-            # Workers let the sampler run ahead. Batches come in its order: this one has the oldest position.
-            self.position = pending_positions.popleft()
-            yield batch
+        try:
+            for batch in batches:
+                if isinstance(batch, AlbertineError):
+                    raise batch
+                # Workers let the sampler run ahead. Batches come in its order: this has the oldest position.
+                self.position = pending_positions.popleft()
+                yield batch
+        finally:
+            # The traceback of an error may keep the iterator, and the exit would wait for the workers.
+            if self._workers:
+                batches._shutdown_workers()  # type: ignore[attr-defined]
 
     def _plan_batches(self, position: DataPosition) -> Iterator[tuple[NDArray[np.int64], int, DataPosition]]:
         """Yield for each batch: sample indices of this rank, total number of samples, next position."""
