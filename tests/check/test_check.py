@@ -47,6 +47,14 @@ def write(file: Path, rows: list[dict[str, Any]]) -> str:
     return str(file)
 
 
+def expect_refusal(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that a command line is refused in one line with a message."""
+    assert run_command(app, ["check", *arguments]) == ExitStatus.BAD_INPUT
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("check")
@@ -464,10 +472,7 @@ def test_wrong_arguments_are_refused_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.jsonl", reviews(0, 10))
-    assert run_command(app, ["check", *arguments]) == ExitStatus.BAD_INPUT
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    expect_refusal(arguments, message, capsys)
 
 
 def test_labels_are_those_of_fine_tuning(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.errors import ExitStatus
 
-from .test_check import reviews, tokenizer
+from .test_check import expect_refusal, reviews, tokenizer
 
 __all__ = ["tokenizer"]
 
@@ -158,10 +158,7 @@ def test_wrong_arguments_are_refused_in_one_line(
     write_jsonl(tmp_path / "a.jsonl", [{"text": ["Ida", "ran"], "label": ["A", "B"]}])
     paragraph = {"context": "Ida ran.", "qas": [{"id": "1", "question": "Who ran?"}]}
     (tmp_path / "unlabeled.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
-    assert run_command(app, ["check", *arguments]) == ExitStatus.BAD_INPUT
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    expect_refusal(arguments, message, capsys)
 
 
 def test_the_command_prints_the_findings_of_a_task(
