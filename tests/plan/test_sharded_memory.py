@@ -39,7 +39,7 @@ def bert(hidden_size: int) -> dict[str, str]:
 
 
 _SMALL = bert(96)
-_MODELS = {
+MODELS = {
     "33 million parameters": bert(576),
     "bert-large": {"preset": "bert-large"},
     "albert-xxlarge": {"preset": "albert-xxlarge"},
@@ -100,7 +100,7 @@ def measure(model: dict[str, str], optimizer: str) -> list[dict[str, int]]:
     ],
 )
 def test_sharded_training_takes_the_planned_memory(name: str, optimizer: str, summed_shards: int) -> None:
-    model = _MODELS[name]
+    model = MODELS[name]
     plan = plan_training(build_settings(PlanSettings, SettingsSource(plan_settings(model, optimizer))))
     planned, shard = plan.memory, 4 * plan.parameters // _WORLD_SIZE
     assert planned.activations < planned.total / 10  # weights and what belongs to them are measured here

@@ -29,7 +29,8 @@ class LabelCheck:
     """Counts the labels of both splits; in multi-label data, each label by itself.
 
     Args:
-        are_numbers: whether the task predicts numbers; if not, they are told from classes by their variety.
+        are_numbers: whether the labels are numbers to predict. If not, they may be so all the same: the check
+            then decides by how many distinct numbers there are.
     """
 
     def __init__(self, *, are_numbers: bool = False) -> None:
