@@ -12,9 +12,11 @@ import torch
 from tests.export.test_model_files import PLANS, write_export
 from tests.model.model_fixtures import SMALL
 
+from albertine.checksums import file_checksum
 from albertine.engines.exported_folder import open_export
 from albertine.engines.verify import random_strips, verify_export
 from albertine.export.int8 import quantize
+from albertine.interop.export_record import ExportRecord, read_export_record
 from albertine.model.model import Model
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
@@ -31,10 +33,12 @@ _SIZES: dict[str, Any] = {
     "vocab_size": 100,
     "max_length": 64,
 }
+_WIDER: dict[str, Any] = {**_SIZES, "hidden_size": 1024, "ffn_size": 4096}
 _BYTES_WITHOUT_WEIGHTS = 80e6
 _UNSHARED: dict[str, Any] = {
     "share": "none",
     "groups": 1,
+    "inner_groups": 1,
     "step_rank": 0,
     "step_vectors": False,
     "step_signal": False,
@@ -71,18 +75,61 @@ def _file_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
+def _write_int8(model: Model, folder: Path, to: ExportFormat, *, in_steps: bool) -> None:
+    write_export(model, folder, to, in_steps=in_steps)
+    quantize(folder, to, list(random_strips(model)), in_steps=in_steps)
+    files = [name for name in read_export_record(folder).checksums if (folder / name).exists()]
+    ExportRecord(to, "int8", in_steps, {name: file_checksum(folder / name) for name in files}).write(folder)
+
+
+def _loaded_in_new_process(folder: Path) -> int:
+    """Return what loading the export in `folder` takes; a small one in `warm-up` loads the library first."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return int(pool.apply(_loaded_bytes, (folder / "export", folder / "warm-up")))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("to", ["onnx", "openvino"])
-@pytest.mark.parametrize("name", ["shared", "shared attention", "groups", "step differences"])
-def test_weights_are_in_memory_once(name: str, to: ExportFormat, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "in_steps"),
+    [
+        ("shared", False),
+        ("shared", True),
+        *(
+            pytest.param(name, in_steps, marks=pytest.mark.long)
+            for name, in_steps in [
+                ("shared attention", False),
+                ("shared feed-forward", False),
+                ("groups", False),
+                ("groups", True),
+                ("inner groups", False),
+                ("step differences", False),
+            ]
+        ),
+    ],
+)
+def test_weights_are_in_memory_once(name: str, in_steps: bool, to: ExportFormat, tmp_path: Path) -> None:
     settings = replace(PLANS[name], **_SIZES)
     for folder, one in (("warm-up", SMALL), ("export", settings)):
-        write_export(_model(one), tmp_path / folder, to)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        loaded = pool.apply(_loaded_bytes, (tmp_path / "export", tmp_path / "warm-up"))
+        write_export(_model(one), tmp_path / folder, to, in_steps=in_steps)
+    loaded = _loaded_in_new_process(tmp_path)
     limit = 2 * _stored_bytes(settings) + _BYTES_WITHOUT_WEIGHTS
     assert loaded < limit, f"{loaded / 1e6:.0f} MB"
     assert limit < 2 * _stored_bytes(replace(settings, **_UNSHARED))  # so the test would see copies
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+@pytest.mark.parametrize("in_steps", [False, True], ids=["whole", "steps"])
+def test_int8_weights_are_in_memory_once(in_steps: bool, to: ExportFormat, tmp_path: Path) -> None:
+    settings = replace(SMALL, **_WIDER)
+    for folder, one in (("warm-up", SMALL), ("export", settings)):
+        _write_int8(_model(one), tmp_path / folder, to, in_steps=in_steps)
+    loaded = _loaded_in_new_process(tmp_path)
+    limit = 2 * _stored_bytes(settings) / 4 + _BYTES_WITHOUT_WEIGHTS
+    assert loaded < limit, f"{loaded / 1e6:.0f} MB"
+    assert limit < 2 * _stored_bytes(replace(settings, **_UNSHARED)) / 4  # so the test would see copies
 
 
 @pytest.mark.slow
