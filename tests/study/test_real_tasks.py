@@ -14,11 +14,11 @@ from albertine.errors import InputError
 from albertine.finetune.paper_defaults import scaled_learning_rate, task_defaults
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings
 from albertine.study.catalog import claims_for, find_claim
-from albertine.study.settings import StudySettings
+from albertine.study.settings import ScaleName, StudySettings
 from albertine.study.study import claim_runs, repeat_command
 from albertine.study.task_examples import ExampleSettings, find_copies
 from albertine.study.tasks import _settings
-from albertine.tasks.task_sources import TASKS_WITH_SOURCES
+from albertine.tasks import task_sources
 from tests.task_fixtures import world, write_jsonl
 
 __all__ = ["world"]
@@ -70,6 +70,21 @@ def write_tasks(folder: Path, *names: str, word: str = "one") -> Path:
             ]
             write_jsonl(folder / f"{name}.{part}.jsonl", rows)
     return folder
+
+
+def write_dream(folder: Path) -> None:
+    """Write dialogues with a question each, in the layout of DREAM."""
+    folder.mkdir()
+    for part, count in (("train", 40), ("dev", 12)):
+        dialogues = [
+            [
+                [f"M: {part} {number}"],
+                [{"question": "Who?", "choice": ["A man.", "A dog.", "A cat."], "answer": "A man."}],
+                str(number),
+            ]
+            for number in range(count)
+        ]
+        (folder / f"{part}.json").write_text(json.dumps(dialogues))
 
 
 def texts(file: Path) -> set[str]:
@@ -153,7 +168,7 @@ def test_examples_that_choose_a_model_do_not_score_it(tmp_path: Path) -> None:
     assert with_choice.score.text_pair == "text_pair"
 
 
-@pytest.mark.parametrize("task", TASKS_WITH_SOURCES)
+@pytest.mark.parametrize("task", task_sources._FINDERS)
 def test_official_files_of_every_task_are_copied(task: str, world: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     if task == "squad-1.1":
@@ -164,6 +179,10 @@ def test_official_files_of_every_task_are_copied(task: str, world: Path, tmp_pat
         rows = "".join(f"{number}\tone {number}\ttwo\t{number % 2}\n" for number in range(30))
         for part in ("train", "dev"):
             (data / "WNLI" / f"{part}.tsv").write_text(f"index\tsentence1\tsentence2\tlabel\n{rows}")
+    elif task == "race":
+        shutil.copytree(world / "race", data / "race")
+    elif task == "dream":
+        write_dream(data)
     else:
         shutil.copytree(world / "glue", data / "glue")
     copies = find_copies(tmp_path / "store", data, [task], (20, 10))
@@ -236,20 +255,47 @@ def test_data_that_is_missing(
     assert message in capsys.readouterr().err
 
 
-def test_a_task_of_the_little_world_alone_is_refused(
+def test_a_task_that_the_little_world_lacks_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "three.toml").write_text(
+        CLAIM.replace('tasks = ["mnli", "qqp"]', 'tasks = ["mnli", "dream"]').replace("evening", "minutes")
+    )
+    assert run_command(app, ["study", str(tmp_path / "three.toml"), "--out", str(tmp_path / "studies")]) == 2
+    assert "tasks: dream: not a task of the little world" in capsys.readouterr().err
+
+
+def test_claims_with_real_tasks_need_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tasks(tmp_path / "glue", "rte", "stsb", "mrpc", "mnli", "qqp")
+    write_dream(tmp_path / "dream")
+
+    def names(data: Path | None) -> set[str]:
+        return {claim.name for claim in claims_for(StudySettings(scale="evening", data=data))}
+
+    questions = {"table-10-dream", "co-matching-dream"}
+    assert names(tmp_path / "dream") - names(None) == questions
+    printed = capsys.readouterr().err
+    assert f"table-10-glue: left out, because {tmp_path / 'dream'} has no sst-2 (SST-2/train.tsv" in printed
+    assert names(tmp_path / "glue") - names(None) == {"table-9-glue"}
+    assert "co-matching-dream: left out" in capsys.readouterr().err
+    with pytest.raises(InputError, match="--data nowhere: no such folder"):
+        names(Path("nowhere"))
+
+
+def test_claims_that_use_no_text_or_tasks_are_named_in_one_line(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "three.toml").write_text(CLAIM.replace('tasks = ["mnli", "qqp"]', 'tasks = ["mnli", "race"]'))
-    assert run_command(app, _words(tmp_path, text, tmp_path)) == 2
-    assert "tasks: race: exists only in the little world" in capsys.readouterr().err
+    write_dream(tmp_path / "dream")
 
+    def printed(scale: ScaleName, *names: str) -> list[str]:
+        settings = StudySettings(scale=scale, text=str(text), data=tmp_path / "dream")
+        claim_runs([find_claim(name) for name in names], tmp_path / "out", settings)
+        return capsys.readouterr().err.splitlines()
 
-def test_claims_with_real_tasks_need_them() -> None:
-    without, with_data = (
-        {claim.name for claim in claims_for(StudySettings(scale="evening", data=data))}
-        for data in (None, Path("data"))
-    )
-    assert with_data - without == {"table-9-glue", "table-10-glue"}
+    (unused,) = printed("evening", "table-3", "table-4", "table-10-dream")
+    assert unused == "table-3, table-4: no real tasks at this scale, so --data is not used"
+    about_world, _ = printed("minutes", "table-5", "table-2", "table-3")
+    assert about_world == "table-5, table-2: tasks about the little world, so --text is not used"
 
 
 def test_the_command_of_the_page_names_the_data(tmp_path: Path) -> None:

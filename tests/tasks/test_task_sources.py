@@ -1,6 +1,7 @@
 """Tests of finding, sampling and copying the examples of tasks."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from albertine.randomness import Stream, random_bits
 from albertine.tasks import task_sources
 from albertine.tasks.examples import QuestionExample, TextExample
+from albertine.tasks.registry import find_task
+from albertine.tasks.settings import DataSettings
 from albertine.tasks.task_sources import (
-    TASKS_WITH_SOURCES,
     expected_files,
     find_task_source,
     read_examples,
@@ -18,6 +20,7 @@ from albertine.tasks.task_sources import (
     split_by_passage,
     write_examples,
 )
+from albertine.text.read_errors import ReadErrors
 
 
 @pytest.mark.parametrize("count", [0, 1, 50, 99, 100, 1000])
@@ -58,7 +61,34 @@ def test_a_number_is_copied_as_a_number(tmp_path: Path) -> None:
     assert (row["text"], row["text_pair"], row["label"]) == ("one", "two", 3.25)
 
 
-@pytest.mark.parametrize("task", TASKS_WITH_SOURCES)
+def test_a_question_with_options_is_copied_with_all_its_parts(tmp_path: Path) -> None:
+    question = {"question": "Where?", "choice": ["2", "home", "1"], "answer": "1"}
+    dialogue = [["M: Where to?", "W: Home."], [question], "d"]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.json").write_text(json.dumps([dialogue]))
+    source = find_task_source("dream", [tmp_path])
+    assert source is not None
+    train, _ = read_examples(source, 10, 10)
+    write_examples(tmp_path / "copy.jsonl", train)
+    copied = find_task("dream").read_examples(
+        str(tmp_path / "copy.jsonl"), "train", DataSettings(), ReadErrors(skip=False), require_labels=True
+    )
+    assert [replace(one, location="") for one in copied] == [replace(one, location="") for one in train]
+
+
+def test_files_of_macos_are_no_articles_of_race(tmp_path: Path) -> None:
+    for part in ("train", "dev"):
+        (tmp_path / part / "middle").mkdir(parents=True)
+        (tmp_path / part / "middle" / "._1.txt").write_bytes(b"\0")
+    assert find_task_source("race", [tmp_path]) is None
+    for part in ("train", "dev"):
+        (tmp_path / part / "middle" / "1.txt").write_text("{}")
+    source = find_task_source("race", [tmp_path])
+    assert source is not None
+    assert set(source.files) == {"train/middle/1.txt", "dev/middle/1.txt"}
+
+
+@pytest.mark.parametrize("task", task_sources._FINDERS)
 def test_every_task_says_what_it_needs(task: str, tmp_path: Path) -> None:
     assert find_task_source(task, [tmp_path]) is None
     assert "." in expected_files(task)

@@ -34,7 +34,8 @@ def study(
     Args:
         claims: Names of claims (see `albertine study`), or TOML files of your own.
         out: The folder or URL of all studies.
-        all_claims: Test all built-in claims that have this --scale. Those on real tasks also need --data.
+        all_claims: Test all built-in claims that have this --scale; of those on real tasks, the ones whose
+            tasks are in --data.
         print_plan: Print runs, FLOPs, expected time and the differences that the seeds can detect, and stop.
     """
     from albertine.study import display

@@ -4,10 +4,12 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from albertine import progress
 from albertine.errors import InputError, did_you_mean
 from albertine.study.claim import Claim, parse_claim, read_claim
-from albertine.study.protocol import find_protocol
+from albertine.study.protocol import find_protocol, tasks_to_finetune
 from albertine.study.settings import StudySettings
+from albertine.study.task_examples import layouts_text, missing_tasks
 
 
 def claim_names() -> list[str]:
@@ -23,15 +25,23 @@ def _position(name: str) -> tuple[bool, int, str]:
 
 
 def claims_for(settings: StudySettings) -> list[Claim]:
-    """Return the claims of the package whose arms are meant for a scale, and whose data is given."""
+    """Return the claims of the package whose arms are meant for a scale, and whose tasks are given."""
     claims = map(find_claim, claim_names())
     of_scale = [claim for claim in claims if not claim.only_scales or settings.scale in claim.only_scales]
-    return [claim for claim in of_scale if settings.data or not _needs_data(claim, settings.scale)]
+    return [claim for claim in of_scale if _has_tasks(claim, settings)]
 
 
-def _needs_data(claim: Claim, scale: str) -> bool:
-    protocol = find_protocol(claim, scale)
-    return protocol.text == "own" and bool(protocol.tasks)
+def _has_tasks(claim: Claim, settings: StudySettings) -> bool:
+    """Return whether the user's folder has the real tasks of a claim; print which ones it lacks."""
+    protocol = find_protocol(claim, settings.scale)
+    tasks = tasks_to_finetune(claim, protocol) if protocol.text == "own" else []
+    if not tasks or settings.data is None:
+        return not tasks
+    if missing := missing_tasks(settings.data, tasks):
+        progress.print_message(
+            f"{claim.name}: left out, because {settings.data} has no {layouts_text(missing)}"
+        )
+    return not missing
 
 
 def find_claim(name: str) -> Claim:

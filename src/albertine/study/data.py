@@ -183,7 +183,7 @@ def _world_settings(protocol: Protocol) -> WorldSettings:
             dict.fromkeys(
                 task.world_name
                 for name, task in STUDY_TASKS.items()
-                if not task.on_demand or name in protocol.tasks
+                if task.world_name and (not task.on_demand or name in protocol.tasks)
             )
         ),
         stories=protocol.stories,

@@ -57,6 +57,7 @@ MEASURES = {
     "mnli": _percentage("MNLI", "tasks"),
     "squad-1.1": _percentage("SQuAD (EM + F1) / 2", "tasks"),  # as in the averages of the paper
     "race": _percentage("RACE", "tasks"),
+    "dream": _percentage("DREAM", "tasks"),
     "sst-2": _percentage("SST-2", "tasks"),
     "rte": _percentage("RTE", "tasks"),
     "sts-b": _percentage("STS-B", "tasks"),

@@ -21,7 +21,6 @@ from albertine.study.measures import find_measure, why_impossible
 from albertine.study.recurrence import check_recurrence
 from albertine.study.run_identity import RESULTS_VERSION, run_identity
 from albertine.study.tasks import STUDY_TASKS, FinetuningPlan
-from albertine.tasks.task_sources import TASKS_WITH_SOURCES
 from albertine.world.stories import WORLD_VERSION
 
 _BOUNDS = {
@@ -169,10 +168,10 @@ def _check_tasks(claim: Claim, protocol: Protocol) -> None:
             raise InputError(f"{claim.label}: tasks: {task}: known: {', '.join(STUDY_TASKS)}")
         if protocol.tasks.count(task) > 1:
             raise InputError(f"{claim.label}: tasks: {task}: named twice; remove one")
-        if protocol.text == "own" and task not in TASKS_WITH_SOURCES:
+        if protocol.text == "world" and STUDY_TASKS[task].world_name is None:
             raise InputError(
-                f"{claim.label}: tasks: {task}: exists only in the little world; remove it, or use a scale "
-                "with it"
+                f"{claim.label}: tasks: {task}: not a task of the little world; remove it, or use a scale "
+                "with a text and tasks of your own"
             )
     known = {*protocol.tasks, *(["average"] if protocol.tasks else [])}
     for expectation in claim.expectations:

@@ -24,8 +24,8 @@ class StudySettings(Settings):
     )
     data: Path | None = setting(
         None,
-        "For claims with tasks at the scales evening and gpu: folder with the tasks' folders of GLUE, or "
-        "with NAME.train.jsonl and NAME.valid.jsonl.",
+        "For claims with tasks at the scales evening and gpu: folder with the tasks' folders of GLUE, with "
+        "NAME.train.jsonl and NAME.valid.jsonl, or with the files of RACE, DREAM or XQuAD.",
     )
     seeds: int | None = setting(
         None, "Runs of each arm; by default as in the claim. Raise it to add seeds.", minimum=1, maximum=100

@@ -168,12 +168,23 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
         check_arms(at_scale, protocol)
         _say_what_is_left_out(claim, at_scale, settings.scale)
         data = find_data(out.resolve(), protocol, settings, tasks_to_finetune(claim, protocol))
-        if settings.text is not None and data.text is None:
-            progress.print_message(f"{claim.name}: its tasks are about the little world; --text is not used")
-        if settings.data is not None and data.copies is None:
-            progress.print_message(f"{claim.name}: has no real tasks at this scale; --data is not used")
         planned.append(ClaimRuns(at_scale, settings, protocol, data, claim_version(claim, settings.scale)))
+    _say_what_is_not_used(planned, settings)
     return planned
+
+
+def _say_what_is_not_used(planned: Sequence[ClaimRuns], settings: StudySettings) -> None:
+    """Print for which claims the user's text or tasks are not used."""
+    about_world = [one.claim.name for one in planned if settings.text is not None and one.data.text is None]
+    if about_world:
+        names = ", ".join(about_world)
+        progress.print_message(f"{names}: tasks about the little world, so --text is not used")
+    without_tasks = [
+        one.claim.name for one in planned if settings.data is not None and one.data.copies is None
+    ]
+    if without_tasks:
+        names = ", ".join(without_tasks)
+        progress.print_message(f"{names}: no real tasks at this scale, so --data is not used")
 
 
 def _say_what_is_left_out(claim: Claim, at_scale: Claim, scale: str) -> None:

@@ -166,18 +166,28 @@ def find_copies(store: Path, data: Path, tasks: Sequence[str], counts: tuple[int
         tasks: names of the tasks.
         counts: maximum number of examples for training and choices, and for the score.
     """
-    if not data.is_dir():
-        raise InputError(f"--data {data}: no such folder; a study needs a folder of this machine")
-    folders = folders_to_search(data)
-    found = {task: find_task_source(task, folders) for task in tasks}
-    if missing := [task for task, source in found.items() if source is None]:
+    sources = _find_sources(data, tasks)
+    if missing := [task for task in tasks if task not in sources]:
         raise InputError(f"--data {data}: has no {layouts_text(missing)}; put it there")
-    sources = {task: source for task, source in found.items() if source is not None}
     copies = {}
     for task, source in sources.items():
         key = json_checksum([_COPIES_VERSION, source.checksums(), counts])[:16]
         copies[task] = store / _COPIES_FOLDER / f"{task}-{key}"
     return CopiedExamples(data, copies, sources, counts)
+
+
+def missing_tasks(data: Path, tasks: Sequence[str]) -> list[str]:
+    """Return the tasks that a user's folder lacks; raise `InputError` if it is none."""
+    sources = _find_sources(data, tasks)
+    return [task for task in tasks if task not in sources]
+
+
+def _find_sources(data: Path, tasks: Sequence[str]) -> dict[str, TaskSource]:
+    if not data.is_dir():
+        raise InputError(f"--data {data}: no such folder; a study needs a folder of this machine")
+    folders = folders_to_search(data)
+    found = {task: find_task_source(task, folders) for task in tasks}
+    return {task: source for task, source in found.items() if source is not None}
 
 
 def layouts_text(tasks: Sequence[str]) -> str:

@@ -39,14 +39,14 @@ class StudyTask:
     """A task, of the little world or real.
 
     Attributes:
-        world_name: its name in `albertine world write --tasks`.
+        world_name: its name in `albertine world write --tasks`; None if the little world lacks it.
         batch_size: examples of a step on the little world.
         lr: peak learning rate on the little world.
         optimizer: name of the optimizer on the little world.
         on_demand: whether a world contains it only for claims that name it.
     """
 
-    world_name: str
+    world_name: str | None
     batch_size: int = 16
     lr: float = 1e-3
     optimizer: OptimizerName = "muon"
@@ -59,6 +59,7 @@ STUDY_TASKS: Mapping[str, StudyTask] = {
     **{name: StudyTask(name) for name in ("mnli", "sst-2", "rte", "sts-b", "mrpc", "cola", "qqp", "qnli")},
     "squad-1.1": StudyTask("squad", 24, 2e-3),
     "race": StudyTask("race", on_demand=True),
+    "dream": StudyTask(None, on_demand=True),
 }
 
 

@@ -4,14 +4,16 @@
 |---|---|
 | a task of GLUE | the task's folder of GLUE, or NAME.train.jsonl and NAME.valid.jsonl |
 | SQuAD | xquad.en.json, whose last passages are the dev part |
+| RACE | train/middle/*.txt and so on |
+| DREAM | train.json and dev.json |
 
 A copy has one layout for all tasks, so that its scores are of the same examples even if the data changes.
 """
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,21 @@ from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file
 from albertine.randomness import Stream, random_bits
-from albertine.tasks.examples import E, Example, QuestionExample, TextExample, example_chunks
+from albertine.tasks.examples import (
+    E,
+    Example,
+    MultipleChoiceExample,
+    QuestionExample,
+    TextExample,
+    example_chunks,
+)
 from albertine.tasks.formats.glue import GLUE, split_names
+from albertine.tasks.formats.race import race_files
 from albertine.tasks.reading import labeled_examples, report_skipped
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
 from albertine.text.read_errors import ReadErrors
 
-TASKS_WITH_SOURCES = (*GLUE, "squad-1.1")
 _XQUAD_FILE = "xquad.en.json"
 # Share of the passages of XQuAD that are its dev part; a change makes new report cards and studies
 # incomparable with older ones, so raise their versions too.
@@ -46,26 +55,19 @@ class TaskSource:
         task: name of the task.
         train: folder or file of the training examples.
         dev: folder or file of the dev examples; None if they are a part of those of `train`.
+        files: all files of the training and the dev examples, by name.
         columns: names of the columns of a table.
     """
 
     task: str
     train: Path
     dev: Path | None
-    columns: DataSettings
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files of the training and the dev examples, which may be one."""
-        if self.dev is None:
-            return (self.train,)
-        if self.train.is_file():
-            return self.train, self.dev
-        return self.train / "train.tsv", self.dev / _dev_file(self.task)
+    files: Mapping[str, Path]
+    columns: DataSettings = field(default_factory=DataSettings)
 
     def checksums(self) -> dict[str, str]:
         """Return a checksum of each file, by its name."""
-        return {file.name: file_checksum(file) for file in self.files}
+        return {name: file_checksum(file) for name, file in self.files.items()}
 
 
 def folders_to_search(folder: Path) -> list[Path]:
@@ -76,7 +78,7 @@ def folders_to_search(folder: Path) -> list[Path]:
 
 def find_task_source(task: str, folders: Iterable[Path]) -> TaskSource | None:
     """Return the data of a task that is directly in one of some folders; None if there is none."""
-    find = _find_glue if task in GLUE else _find_xquad
+    find = _FINDERS[task]
     return next(filter(None, (find(task, folder) for folder in folders)), None)
 
 
@@ -86,7 +88,7 @@ def expected_files(task: str) -> str:
         stem = _stems(task)[-1]
         official = f"{GLUE[task].folder}/train.tsv and {_dev_file(task)}"
         return f"{official}, or {stem}.train.jsonl and {stem}.valid.jsonl"
-    return _XQUAD_FILE
+    return _EXPECTED_FILES[task]
 
 
 def _find_glue(task: str, folder: Path) -> TaskSource | None:
@@ -94,14 +96,16 @@ def _find_glue(task: str, folder: Path) -> TaskSource | None:
     layout = GLUE[task]
     official = folder / layout.folder
     if _has_file(official / "train.tsv") and _has_file(official / _dev_file(task)):
-        return TaskSource(task, official, official, DataSettings())
+        files = {name: official / name for name in ("train.tsv", _dev_file(task))}
+        return TaskSource(task, official, official, files)
     for stem in _stems(task):
         train = folder / f"{stem}.train.jsonl"
         for name in _DEV_NAMES:
             dev = folder / f"{stem}.{name}.jsonl"
             if _has_file(train) and _has_file(dev):
                 text, pair = (*layout.hub_text_columns, None)[:2]
-                return TaskSource(task, train, dev, DataSettings(text=str(text), text_pair=pair))
+                columns = DataSettings(text=str(text), text_pair=pair)
+                return TaskSource(task, train, dev, _by_name(train, dev), columns)
     return None
 
 
@@ -115,7 +119,39 @@ def _stems(task: str) -> list[str]:
 
 def _find_xquad(task: str, folder: Path) -> TaskSource | None:
     file = folder / _XQUAD_FILE
-    return TaskSource(task, file, None, DataSettings()) if _has_file(file) else None
+    return TaskSource(task, file, None, _by_name(file)) if _has_file(file) else None
+
+
+def _find_race(task: str, folder: Path) -> TaskSource | None:
+    parts = [race_files(folder, part) for part in ("train", "dev")]
+    if not all(parts):
+        return None
+    files = {str(file.relative_to(folder)): file for part in parts for _, file in part}
+    return TaskSource(task, folder, folder, files)
+
+
+def _find_dream(task: str, folder: Path) -> TaskSource | None:
+    train, dev = folder / "train.json", folder / "dev.json"
+    found = _has_file(train) and _has_file(dev)
+    return TaskSource(task, folder, folder, _by_name(train, dev)) if found else None
+
+
+_FINDERS: Mapping[str, Callable[[str, Path], TaskSource | None]] = {
+    **dict.fromkeys(GLUE, _find_glue),
+    "squad-1.1": _find_xquad,
+    "race": _find_race,
+    "dream": _find_dream,
+}
+_EXPECTED_FILES = {
+    "squad-1.1": _XQUAD_FILE,
+    "race": "train/middle/*.txt, train/high/*.txt, and the same in dev",
+    "dream": "train.json and dev.json",
+}
+TASKS_WITH_SOURCES = tuple(_FINDERS)
+
+
+def _by_name(*files: Path) -> dict[str, Path]:
+    return {file.name: file for file in files}
 
 
 def _has_file(path: Path) -> bool:
@@ -203,18 +239,27 @@ def write_examples(file: Path, examples: Iterable[Example]) -> None:
 
 def _row(example: Example) -> dict[str, Any]:
     """Return an example as a row, with the default names of the columns."""
-    if isinstance(example, QuestionExample):
-        answers = example.answers or ()
-        return {
-            "id": example.example_id,
-            "question": example.question,
-            "context": example.context,
-            "answers": {
-                "text": [answer.text for answer in answers],
-                "answer_start": [answer.start for answer in answers],
-            },
-        }
-    assert isinstance(example, TextExample)
-    names = ("text", "text_pair")[: len(example.texts)]
-    label = example.value if example.label is None else example.label
-    return {"id": example.example_id, **dict(zip(names, example.texts, strict=True)), "label": label}
+    match example:
+        case QuestionExample():
+            answers = example.answers or ()
+            cells: dict[str, Any] = {
+                "question": example.question,
+                "context": example.context,
+                "answers": {
+                    "text": [answer.text for answer in answers],
+                    "answer_start": [answer.start for answer in answers],
+                },
+            }
+        case MultipleChoiceExample():
+            cells = {
+                "context": example.context,
+                "question": example.question,
+                "options": example.options,
+                "label": example.correct_option,
+            }
+        case TextExample():
+            label = example.value if example.label is None else example.label
+            cells = {**dict(zip(("text", "text_pair"), example.texts, strict=False)), "label": label}
+        case _:
+            raise TypeError(type(example))
+    return {"id": example.example_id, **cells}

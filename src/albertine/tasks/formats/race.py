@@ -28,12 +28,7 @@ def read_race(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleCho
     root = Path(data)
     root = root / "race" if (root / "race" / split).is_dir() else root
     root = root / "RACE" if (root / "RACE" / split).is_dir() else root
-    files = [
-        (level, file)
-        for level in _LEVELS
-        for file in sorted((root / split / level).glob("*.txt"), key=_article_number)
-        if not file.name.startswith(".")  # such as those in which macOS keeps attributes
-    ]
+    files = race_files(root, split)
     if not files:
         raise InputError(
             f"{root / split}: no files of RACE, which has one per article in {split}/middle and {split}/high"
@@ -45,6 +40,16 @@ def read_race(data: str, split: str, errors: ReadErrors) -> Iterator[MultipleCho
             errors.handle(str(file), str(error))
             continue
         yield from _article_questions(article, level, file, errors)
+
+
+def race_files(folder: Path, split: str) -> list[tuple[str, Path]]:
+    """Return the level and the file of each article of a split, directly in a folder; none if it has none."""
+    return [
+        (level, file)
+        for level in _LEVELS
+        for file in sorted((folder / split / level).glob("*.txt"), key=_article_number)
+        if not file.name.startswith(".")  # such as those in which macOS keeps attributes
+    ]
 
 
 def _article_number(file: Path) -> tuple[int, str]:
