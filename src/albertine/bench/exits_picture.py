@@ -8,6 +8,7 @@ from albertine.atomic import atomic_file
 from albertine.bench.exits_result import ExitBenchPoint, ExitBenchResult
 from albertine.display import counted
 from albertine.inference.show_exit_curve import SETTING_KINDS
+from albertine.plots import GRAY, INK, OCHRE, PURPLE, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,20 +28,20 @@ def draw_exit_bench(result: ExitBenchResult, file: Path) -> None:
     _draw_settings(right, result.points, [100 * point.time.value for point in result.points])
     without = {depth: one.without_exits for depth, one in result.score_by_depth.items()}
     shallow = {depth: one.trained_at_depth for depth, one in result.score_by_depth.items()}
-    _draw_depths(left, without, "trained without exits", "#a07818")
-    _draw_depths(left, shallow, "fewer layers, without exits", "#7a4f9a")
+    _draw_depths(left, without, "trained without exits", OCHRE)
+    _draw_depths(left, shallow, "fewer layers, without exits", PURPLE)
     padded = [
         (100 * point.padded_time, 100 * point.score)
         for point in result.points
         if point.padded_time is not None and point.setting.startswith("--exit")
     ]
     if padded:
-        right.plot(*zip(*padded, strict=True), "x", color="#8a8f99", label="in padded batches")
+        right.plot(*zip(*padded, strict=True), "x", color=INK, label="in padded batches")
     left.set_xlabel("mean depth (steps)")
     right.set_xlabel("time (%)")
     left.set_ylabel("score (%)")
     for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
+        style_axes(axes)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False, fontsize=8, loc="lower right")
     with atomic_file(file) as partial:
@@ -69,7 +70,7 @@ def _draw_settings(axes: "Axes", points: Sequence[ExitBenchPoint], positions: Se
                 elinewidth=0.6,
                 label=title,
             )
-    axes.axhline(100 * points[0].score, color="#6b6b6b", linewidth=1, linestyle=":")
+    axes.axhline(100 * points[0].score, color=GRAY, linewidth=1, linestyle=":")
 
 
 def _draw_depths(axes: "Axes", scores: dict[int, float | None], title: str, color: str) -> None:

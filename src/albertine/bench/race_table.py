@@ -8,13 +8,14 @@ from albertine.atomic import atomic_file
 from albertine.bench.race import Race
 from albertine.bench.race_runs import Side
 from albertine.errors import InputError
+from albertine.plots import BLUE, RED, style_axes
 from albertine.storage.output_file import check_output_path
 
 _PLOT_SUFFIXES = (".svg", ".png")
 # Name and color of each side.
 _SIDES: tuple[tuple[Side, str, str], ...] = (
-    ("ours", "Albertine", "#1f4e79"),
-    ("peer", "transformers", "#c0504d"),
+    ("ours", "Albertine", BLUE),
+    ("peer", "transformers", RED),
 )
 
 
@@ -77,11 +78,10 @@ def draw_race(race: Race, out: Path) -> None:
             va="center",
         )
     peer_loss = race.sides["peer"].run.loss
-    axes.axhline(peer_loss, color="#c0504d", linewidth=0.8, linestyle=":")
+    axes.axhline(peer_loss, color=RED, linewidth=0.8, linestyle=":")
     axes.set_xlabel("minutes of training")
     axes.set_ylabel("held-out MLM loss (nats)")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+    style_axes(axes, grid=True)
     axes.set_xlim(0, None)
     with atomic_file(out) as file:
         figure.savefig(file, format=out.suffix[1:] or "png", dpi=150)

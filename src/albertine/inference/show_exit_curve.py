@@ -9,6 +9,7 @@ from albertine import progress
 from albertine.inference.exit_curve import ExitCurve, measure_exits
 from albertine.inference.exit_points import FULL_DEPTH, ExitPoint
 from albertine.inference.settings import EvaluateSettings
+from albertine.plots import BLUE, GRAY, GREEN, INK, PALE_GRAY, RED, style_axes
 from albertine.storage.objects import display_path
 from albertine.storage.output_file import check_output_file, output_file
 from albertine.tasks.metrics.intervals import Estimate
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
 # Start of the name of each kind of setting, its title and its color.
 SETTING_KINDS = (
-    ("--depth", "fixed depth", "#6b6b6b"),
-    ("--exit patience", "patience", "#1f4e79"),
-    ("--exit confidence", "confidence", "#c0504d"),
-    ("--exit learned", "learned", "#4f7942"),
+    ("--depth", "fixed depth", GRAY),
+    ("--exit patience", "patience", BLUE),
+    ("--exit confidence", "confidence", RED),
+    ("--exit learned", "learned", GREEN),
 )
 
 
@@ -117,12 +118,12 @@ def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str
             _draw_points(axes, chosen, color, title)
     full = curve.points[0]
     assert full.setting == FULL_DEPTH
-    axes.axhline(100 * full.score.value, color="#6b6b6b", linewidth=1, linestyle="--")
-    axes.axhspan(100 * full.score.value - curve.tolerance, 100 * full.score.value, color="#e6e6e6")
+    axes.axhline(100 * full.score.value, color=GRAY, linewidth=1, linestyle="--")
+    axes.axhspan(100 * full.score.value - curve.tolerance, 100 * full.score.value, color=PALE_GRAY)
     for position, point in zip(positions, curve.points, strict=True):
         if point.setting == curve.recommended:
             score = 100 * point.score.value
-            axes.plot([position], [score], "o", markersize=8, markerfacecolor="none", color="#1f2430")
+            axes.plot([position], [score], "o", markersize=8, markerfacecolor="none", color=INK)
             axes.annotate(
                 curve.recommended,
                 (position, score),
@@ -132,7 +133,7 @@ def _draw(axes: "Axes", curve: ExitCurve, positions: Sequence[float], label: str
                 ha="right",
             )
     axes.margins(y=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
+    style_axes(axes)
     axes.set_xlabel(label)
 
 

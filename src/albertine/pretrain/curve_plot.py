@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.errors import InputError
+from albertine.plots import BLUE, GRAY, GREEN, PALE_BLUE, RED, style_axes
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.unigram_baseline import no_context_baseline
 from albertine.settings import build_settings
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 CURVE_FILE = "curve.png"
 MetricsLines = Sequence[MetricsLine]
-_TRAINING_COLOR, _HELD_OUT_COLOR, _PAIR_COLOR, _BASELINE_COLOR = "#9db7d5", "#1f4e79", "#c0504d", "#6b6b6b"
-_NEXT_COLOR = "#5a8f3c"
 _MAX_POINTS = 400  # points of a curve
 
 
@@ -56,11 +55,9 @@ def _write_figure(run: Path, settings: PretrainSettings, lines: MetricsLines) ->
     _draw_losses(upper, lines)
     _draw_accuracies(lower, lines)
     for axes in (upper, lower):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-        axes.set_axisbelow(True)
+        style_axes(axes, grid=True)
         for step in (line["step"] for line in lines if line.get("event_type") == "rollback"):
-            axes.axvline(step, color=_PAIR_COLOR, linewidth=0.8, linestyle=":")
+            axes.axvline(step, color=RED, linewidth=0.8, linestyle=":")
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # computed once, for both files
     for file_format in ("svg", "png"):
@@ -72,11 +69,9 @@ def _draw_losses(axes: "Axes", lines: MetricsLines) -> None:
     training, held_out = metric_curve(lines, "mlm_loss"), metric_curve(lines, f"{HELD_OUT_PREFIX}mlm_loss")
     if training:
         shown = downsampled(training, _MAX_POINTS)
-        axes.plot(*zip(*shown, strict=True), color=_TRAINING_COLOR, linewidth=1.2, label="training")
+        axes.plot(*zip(*shown, strict=True), color=PALE_BLUE, linewidth=1.2, label="training")
     if held_out:
-        axes.plot(
-            *zip(*held_out, strict=True), color=_HELD_OUT_COLOR, marker="o", markersize=3, label="held-out"
-        )
+        axes.plot(*zip(*held_out, strict=True), color=BLUE, marker="o", markersize=3, label="held-out")
     for unigram in (line["mlm_unigram_loss"] for line in lines if "mlm_unigram_loss" in line):
         _draw_baseline(axes, unigram, "unigram baseline")
         _draw_baseline(axes, no_context_baseline(unigram), "no-context baseline")
@@ -86,7 +81,7 @@ def _draw_losses(axes: "Axes", lines: MetricsLines) -> None:
 
 def _draw_baseline(axes: "Axes", loss: float, name: str) -> None:
     """Draw a horizontal line with its name and its loss."""
-    axes.axhline(loss, color=_BASELINE_COLOR, linewidth=1, linestyle="--")
+    axes.axhline(loss, color=GRAY, linewidth=1, linestyle="--")
     axes.annotate(
         f"{name}: {loss:.2f}",
         (1, loss),
@@ -95,15 +90,15 @@ def _draw_baseline(axes: "Axes", loss: float, name: str) -> None:
         textcoords="offset points",
         ha="right",
         fontsize=8,
-        color=_BASELINE_COLOR,
+        color=GRAY,
     )
 
 
 def _draw_accuracies(axes: "Axes", lines: MetricsLines) -> None:
     for objective, name, color in (
-        ("mlm", "masked tokens", _HELD_OUT_COLOR),
-        ("next", "next tokens", _NEXT_COLOR),
-        ("pair", "pairs", _PAIR_COLOR),
+        ("mlm", "masked tokens", BLUE),
+        ("next", "next tokens", GREEN),
+        ("pair", "pairs", RED),
     ):
         accuracies = metric_curve(lines, f"{HELD_OUT_PREFIX}{objective}_accuracy")
         label = f"{name}, held-out"
@@ -114,7 +109,7 @@ def _draw_accuracies(axes: "Axes", lines: MetricsLines) -> None:
             steps, values = zip(*accuracies, strict=True)
             percentages = [100 * accuracy for accuracy in values]
             axes.plot(steps, percentages, color=color, marker="o", markersize=3, label=label)
-    axes.axhline(50, color=_BASELINE_COLOR, linewidth=1, linestyle="--")  # chance level of pairs
+    axes.axhline(50, color=GRAY, linewidth=1, linestyle="--")  # chance level of pairs
     axes.set_ylim(0, 100)
     axes.set_ylabel("accuracy (%)")
     axes.set_xlabel("step")
