@@ -199,6 +199,32 @@ def test_modules_of_sentence_transformers_are_downloaded(
 
 
 @pytest.mark.slow
+def test_a_corpus_takes_the_tokenizer_of_a_repository(
+    hub: dict[str, str], tokenizer: Path, text: Path, tmp_path: Path
+) -> None:
+    shutil.copyfile(tokenizer / "tokenizer.json", tmp_path / "small" / "tokenizer.json")
+
+    def run(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "albertine", *words]
+        return subprocess.run(
+            command, env={**os.environ, **hub, **variables}, capture_output=True, text=True, check=False
+        )
+
+    out = tmp_path / "corpus"
+    build = ["corpus", "build", str(text), "--held-out", "0.2", "--workers", "1"]
+    built = run(*build, "--tokenizer", "someone/small", "--out", str(out))
+    assert built.returncode == 0, built.stderr
+    assert (out / "tokenizer" / "tokenizer.json").read_bytes() == (tokenizer / "tokenizer.json").read_bytes()
+    shown = run("tokenizer", "show", f"someone/small@{COMMIT}", "one two", HF_HUB_OFFLINE="1")
+    assert shown.returncode == 0, shown.stderr
+    for name, message in (("someone/nothing", "neither a local folder nor"), ("nowhere", "no such folder")):
+        refused = run(*build, "--tokenizer", name, "--out", str(tmp_path / "other"))
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(f"albertine: {name}: {message}")
+        assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
 def test_offline_without_cache_error(hub: dict[str, str]) -> None:
     output = load_in_process({**hub, "HF_HUB_OFFLINE": "1"}, "someone/small")
     assert output.startswith("WorkError someone/small: neither a local folder nor in the cache")

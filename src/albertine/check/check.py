@@ -21,7 +21,7 @@ from albertine.check.tokens import TokenizationCheck
 from albertine.corpus.check import check_corpus
 from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.errors import InputError
-from albertine.interop.hub import locate_checkpoint
+from albertine.interop.hub import locate_tokenizer
 from albertine.interop.transformers_config import read_config
 from albertine.json_input import RECODE
 from albertine.storage.objects import find_object
@@ -111,7 +111,7 @@ def _is_corpus(name: str) -> bool:
 
 
 def _check_sources(data: Sequence[str], settings: CheckSettings) -> tuple[list[Finding], int]:
-    folder = None if settings.tokenizer is None else _tokenizer_folder(settings.tokenizer)
+    folder = None if settings.tokenizer is None else locate_tokenizer(settings.tokenizer)
     tokenizer = None if folder is None else load_tokenizer(folder)
     encoding, errors = EncodingCheck(), DataErrors()
     task = None if settings.task is None else find_task(settings.task)
@@ -193,11 +193,6 @@ def _check_columns(sources: Sequence[Source], settings: CheckSettings) -> None:
             f"{sources[0].name}: a text, which has no columns; remove {' and '.join(given)}, or give a .csv, "
             ".tsv, .jsonl or .parquet file"
         )
-
-
-def _tokenizer_folder(source: Path) -> Path:
-    """Return the folder itself, also that of an export, or a download of a URL or of a hub repository."""
-    return source if source.is_dir() else locate_checkpoint(source, weights=False)
 
 
 def _max_length(folder: Path) -> int:

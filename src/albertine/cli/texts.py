@@ -58,10 +58,11 @@ def tokenizer_show(
     Example: albertine tokenizer show my-tokenizer "The cat sat." --stats novel.txt
 
     Args:
-        folder: The folder or URL of a tokenizer, or of a checkpoint that contains one.
+        folder: The folder or URL of a tokenizer, or of a checkpoint that contains one, or a hub name.
         text: The text to tokenize.
         stats: File, folder or quoted glob, for tokens per word and unknown tokens in it; repeatable.
     """
+    from albertine.interop.hub import locate_tokenizer
     from albertine.text import show
     from albertine.text.tokenizer import load_tokenizer
     from albertine.text.unicode_check import check_text
@@ -72,7 +73,7 @@ def tokenizer_show(
         raise InputError(f"--{unused.replace('_', '-')}: is for --stats FILE; leave it out")
     check_texts([text or ""])
     check_text(text or "", "TEXT")
-    tokenizer = load_tokenizer(folder)
+    tokenizer = load_tokenizer(locate_tokenizer(folder))
     stats_result = show.tokenizer_stats(tokenizer, stats, reading_settings) if stats else None
     show.show_tokenizer(folder, tokenizer, text, stats_result, as_json=json)
 
@@ -101,15 +102,16 @@ def corpus_build(
 
     Args:
         text: Files, folders, globs, s3:// URLs, hub:OWNER/NAME, or -; .txt, .jsonl, .parquet, also .gz, .zst.
-        tokenizer: The folder or URL of a tokenizer, or of a checkpoint that contains one.
+        tokenizer: The folder or URL of a tokenizer, or of a checkpoint that contains one, or a hub name.
         out: A new folder or URL, or that of an interrupted build.
     """
     from albertine.corpus import show
     from albertine.corpus.build import build_corpus
+    from albertine.interop.hub import locate_tokenizer
 
     resolved_settings = options.read_settings(CorpusSettings)
     with open_cluster(cluster, resolved_settings.workers) as executor:
-        manifest = build_corpus(text, tokenizer, out, resolved_settings, executor)
+        manifest = build_corpus(text, locate_tokenizer(tokenizer), out, resolved_settings, executor)
     show.show_manifest(out, manifest, as_json=json)
 
 

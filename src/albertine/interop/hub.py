@@ -20,6 +20,7 @@ from albertine.interop.tensor_names import ANSWERABLE_FILE, CO_MATCHING_FILE, EX
 from albertine.interop.transformers_config import MODELING_FILE
 from albertine.settings import MODEL_PRESETS
 from albertine.storage.cache import local_folder
+from albertine.storage.urls import storage_url
 
 TASK_CARD_FILE = "task.json"  # of a fine-tuned model; written and read by `albertine.tasks`
 
@@ -137,6 +138,15 @@ def locate_model(source: str | Path, revision: str | None = None) -> Path:
 def locate_encoder(source: str | Path, revision: str | None = None) -> Path:
     """Return the folder of a checkpoint or of an export with `--task embed`; see `locate_checkpoint`."""
     return _locate(source, revision, weights=True, exports="encoders")
+
+
+def locate_tokenizer(source: Path) -> Path:
+    """Return a path, or the download of a URL or of a hub repository; a path need not exist.
+
+    The folder may be that of an export, which has a tokenizer, too.
+    """
+    is_on_hub = is_hub_name(str(source).partition("@")[0]) and not source.exists()
+    return locate_checkpoint(source, weights=False) if is_on_hub or storage_url(source) else source
 
 
 def _check_export(folder: Path, source: str | Path, exports: _Exports) -> None:
