@@ -33,15 +33,20 @@ def probe_settings(corpus: Corpus) -> ProbeSettings:
     return ProbeSettings(corpus=corpus.folder, device="cpu", tokens=2000, max_length=32)
 
 
-@pytest.fixture
-def checkpoint(corpus: Corpus, tmp_path: Path) -> Path:
+def write_checkpoint(folder: Path, segments: int = 2) -> Path:
+    """Write a model of `transformers` with random weights."""
     torch.manual_seed(0)
     config = transformers.AlbertConfig(
         vocab_size=220, embedding_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=64, initializer_range=0.5,
+        intermediate_size=64, max_position_embeddings=64, initializer_range=0.5, type_vocab_size=segments,
     )  # fmt: skip
-    transformers.AlbertForPreTraining(config).save_pretrained(tmp_path / "transformers")
-    return tmp_path / "transformers"
+    transformers.AlbertForPreTraining(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return write_checkpoint(tmp_path / "transformers")
 
 
 @pytest.mark.parametrize("pair", ["sop", "nsp"])
@@ -87,6 +92,40 @@ def test_probe_matches_transformers(
         assert 0 < sum(became_mask) < len(became_mask)
         assert result.mask_token_loss.value == pytest.approx(np.mean(np.array(losses)[became_mask]), rel=1e-4)
         assert result.mask_token_accuracy.value == pytest.approx(np.mean(np.array(is_correct)[became_mask]))
+
+
+def test_a_model_with_one_segment_is_evaluated_on_masked_tokens_alone(
+    probe_settings: ProbeSettings,
+    corpus: Corpus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(probe_module, "choose_precision", lambda *_: torch.float32)
+    checkpoint = write_checkpoint(tmp_path / "one", segments=1)
+    result = probe(str(checkpoint), probe_settings)
+    reference: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)
+    reference.eval()
+    losses = []
+    for sample in PretrainDataset(corpus, ObjectiveSettings("none", 32), "dev").draw(
+        np.arange(result.sequences)
+    ):
+        with torch.no_grad():
+            logits = reference(torch.from_numpy(sample.tokens)[None].long()).prediction_logits[0]
+        labels = torch.from_numpy(sample.labels).long()
+        losses += torch.nn.functional.cross_entropy(
+            logits[sample.masked_positions], labels, reduction="none"
+        ).tolist()
+    assert result.masked_tokens == len(losses) > 50
+    assert result.mlm_loss.value == pytest.approx(np.mean(losses), rel=1e-4)
+    assert math.isnan(result.sop_accuracy.value)
+    assert math.isnan(result.nsp_loss.value)
+    show_probe("one", result, as_json=False)
+    assert "they need a model with two segments" in capsys.readouterr().out
+    two_segments = write_checkpoint(tmp_path / "two")
+    compared = probe(str(two_segments), replace(probe_settings, original=str(checkpoint)))
+    assert math.isnan(compared.sop_accuracy.value)
+    assert compared.kept is not None
 
 
 # With 6 samples, the ratio of two sums is not normal, and only seven shares are possible.

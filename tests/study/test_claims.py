@@ -16,7 +16,7 @@ from albertine.study.page import _arm_settings
 from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names, shortest_training
 from albertine.study.settings import ScaleName, StudySettings
 from albertine.study.study import claim_runs, plan_studies
-from tests.study.test_real_tasks import COLUMNS, write_tasks
+from tests.study.test_real_tasks import COLUMNS, write_dream, write_tasks
 
 CLAIM = """
 claim = "Order is better."
@@ -46,6 +46,7 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
     assert claim.expectations or claim.recurrence
     (tmp_path / "text.txt").write_text("A text.\n\nAnother.\n")
     data = write_tasks(tmp_path / "data", *COLUMNS)
+    write_dream(data / "dream")
     settings = StudySettings(scale=scale, text=str(tmp_path / "text.txt"), data=data)  # type: ignore[arg-type]
     if claim.only_scales and scale not in claim.only_scales:
         with pytest.raises(
@@ -72,6 +73,10 @@ def test_claims_of_the_package_are_valid(name: str, scale: str, tmp_path: Path) 
         (
             CLAIM.replace('measure = "sop_accuracy"', 'measure = "mean_steps"'),
             "model.depth_rule must be halting",
+        ),
+        (
+            CLAIM + "[pretrain]\nmodel.segments = 1\n",
+            "c: arm SOP: for the measure sop_accuracy, model.segments must be 2",
         ),
         (
             CLAIM.replace(MEASURE, 'measure = "iterated_angle"') + '[pretrain]\nmodel.share = "none"\n',
@@ -177,7 +182,7 @@ def test_another_scale_leaves_the_version_of_a_claim_the_same() -> None:
             "[finetuning]\nSOP = { ensemble = true }",
             "finetuning.SOP: runs = 1: must be 2 to 100 for an ensemble",
         ),
-        ("", '[finetuning]\nSOP = { start = "dream" }', "finetuning.SOP: start = dream: known: mnli, sst-2"),
+        ("", '[finetuning]\nSOP = { start = "wsc" }', "finetuning.SOP: start = wsc: known: mnli, sst-2"),
         ("", '[starts]\nSOP = "NPS"', "c.toml: starts: NPS: no such arm (did you mean NSP?)"),
         ("", '[starts]\nx = "NSP"', "c.toml: starts: x: no such arm"),
         (

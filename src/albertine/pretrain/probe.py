@@ -1,9 +1,10 @@
 """The probe: evaluates a checkpoint on the pre-training objectives, on held-out documents.
 
 It evaluates masked tokens, sentence order (SOP) and next sentence (NSP), even if the
-checkpoint was trained on only one of the pair objectives or on neither. The checkpoint may
-come from Albertine, from `transformers` or from Google; its tokenizer must be that of the
-corpus.
+checkpoint was trained on only one of the pair objectives or on neither; a model with one
+segment cannot tell the parts of a pair apart, so only masked tokens are evaluated. The
+checkpoint may come from Albertine, from `transformers` or from Google; its tokenizer must
+be that of the corpus.
 """
 
 import json
@@ -50,7 +51,7 @@ class ProbeResult:
     """Result of a probe.
 
     Attributes:
-        sequences: number of sequences for each pair objective.
+        sequences: number of sequences for each objective.
         masked_tokens: number of masked tokens.
         unigram_loss: MLM loss of a model that knows only token frequencies.
         mlm_loss: MLM loss of all masked tokens.
@@ -58,9 +59,10 @@ class ProbeResult:
         mask_token_loss: MLM loss of the masked tokens that became [MASK]. Of the others, some are unchanged,
             so that the model can copy them, and some became a random token.
         mask_token_accuracy: accuracy on the masked tokens that became [MASK].
-        sop_loss: loss of sentence order.
-        sop_accuracy: accuracy of sentence order.
-        nsp_loss: loss of next sentence; NaN if it is not evaluated or text of only one document is held out.
+        sop_loss: loss of sentence order; NaN for a model with one segment.
+        sop_accuracy: accuracy of sentence order; NaN in the same case.
+        nsp_loss: loss of next sentence; NaN if it is not evaluated, if text of only one document is held
+            out, or for a model with one segment.
         nsp_accuracy: accuracy of next sentence; NaN in the same case.
         kept: the comparison with the original; None without one.
     """
@@ -117,25 +119,28 @@ def probe(checkpoint: str, settings: ProbeSettings, *, with_nsp: bool = True) ->
     max_length = settings.max_length or min(_trained_length(checkpoint), longest)
     if max_length > longest:
         raise InputError(f"--max-length {max_length}: {name} takes {longest} tokens")
-    objective = ObjectiveSettings("sop", max_length, seed=settings.seed)
-    sop = _evaluate_samples(model, corpus, objective, settings)
-    nsp = sop[:0]
-    if with_nsp and corpus.manifest.documents["dev"] > 1:
+    has_pairs = min(one.settings.segments for one in (model, original or model)) > 1
+    objective = ObjectiveSettings("sop" if has_pairs else "none", max_length, seed=settings.seed)
+    sums = _evaluate_samples(model, corpus, objective, settings)
+    sop, nsp = sums if has_pairs else sums[:0], sums[:0]
+    if has_pairs and with_nsp and corpus.manifest.documents["dev"] > 1:
         nsp = _evaluate_samples(model, corpus, replace(objective, pair="nsp"), settings)
     dataset = PretrainDataset(corpus, objective, "dev")
-    unigram_loss = TokenFrequencies.from_corpus(corpus).baseline_loss(dataset, len(sop))
+    unigram_loss = TokenFrequencies.from_corpus(corpus).baseline_loss(dataset, len(sums))
     kept = None
     if original is not None:
-        sums = _evaluate_samples(original, corpus, objective, replace(settings, depth=None))
-        kept = measure_kept_gain(str(settings.original), (model, original), (sop, sums), unigram_loss)
+        original_sums = _evaluate_samples(original, corpus, objective, replace(settings, depth=None))
+        kept = measure_kept_gain(
+            str(settings.original), (model, original), (sums, original_sums), unigram_loss
+        )
     return ProbeResult(
-        sequences=len(sop),
-        masked_tokens=int(sop[:, SUM_COLUMNS.index("num_targets")].sum()),
+        sequences=len(sums),
+        masked_tokens=int(sums[:, SUM_COLUMNS.index("num_targets")].sum()),
         unigram_loss=unigram_loss,
-        mlm_loss=ratio_estimate(sop, "mlm_loss", "num_targets"),
-        mlm_accuracy=ratio_estimate(sop, "mlm_correct", "num_targets"),
-        mask_token_loss=ratio_estimate(sop, "mask_token_loss", "num_mask_tokens"),
-        mask_token_accuracy=ratio_estimate(sop, "mask_token_correct", "num_mask_tokens"),
+        mlm_loss=ratio_estimate(sums, "mlm_loss", "num_targets"),
+        mlm_accuracy=ratio_estimate(sums, "mlm_correct", "num_targets"),
+        mask_token_loss=ratio_estimate(sums, "mask_token_loss", "num_mask_tokens"),
+        mask_token_accuracy=ratio_estimate(sums, "mask_token_correct", "num_mask_tokens"),
         sop_loss=ratio_estimate(sop, "pair_loss", None),
         sop_accuracy=wilson_estimate(sop, "pair_correct"),
         nsp_loss=ratio_estimate(nsp, "pair_loss", None),
@@ -167,7 +172,8 @@ def _evaluate_samples(
     ]
     batches = (collate(dataset.draw(chunk), len(chunk)) for chunk in chunks)
     device = next(model.parameters()).device
-    tracked_batches = progress.track(batches, f"Probing {objective.pair}", total=len(chunks), unit="batches")
+    title = "Probing masks" if objective.pair == "none" else f"Probing {objective.pair}"
+    tracked_batches = progress.track(batches, title, total=len(chunks), unit="batches")
     mask_id = corpus.tokenizer.special_ids.mask
     return sample_sums(model, tracked_batches, device, mask_id, settings.depth)
 
@@ -217,7 +223,9 @@ def show_probe(checkpoint: str, result: ProbeResult, *, as_json: bool) -> None:
     )
     if result.kept is not None:
         console.print(escape(result.kept.text), highlight=False)
-    if math.isnan(result.nsp_accuracy.value):
+    if math.isnan(result.sop_accuracy.value):
+        console.print("SOP and NSP are unknown: they need a model with two segments", highlight=False)
+    elif math.isnan(result.nsp_accuracy.value):
         console.print(
             "NSP is unknown: it needs held-out text of two documents, and the corpus has one; "
             "build it from more documents, or with a larger --held-out",

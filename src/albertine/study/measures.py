@@ -84,4 +84,6 @@ def why_impossible(name: str, model: ModelSettings) -> str | None:
         return "model.depth_rule must be halting"
     if name == "iterated_angle" and not (model.shares_all_layers and model.inner_groups == 1):
         return "all layers must share their weights, in groups of one layer"
+    if name in ("sop_accuracy", "nsp_accuracy") and model.segments == 1:
+        return "model.segments must be 2"
     return None
