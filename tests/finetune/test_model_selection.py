@@ -54,3 +54,11 @@ def test_reasons_why_nothing_was_learned(
     found = nothing_learned_reason(find_task("cola"), *metrics, predictions_varied=varied)
     assert (found or "").startswith(reason or "")
     assert (found is None) == (reason is None)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "shown"), [({"f1": 0.0, "accuracy": 0.9}, "F1 0.0"), ({"accuracy": 0.0}, "accuracy 0.0")]
+)
+def test_the_score_of_tags_is_named(metrics: dict[str, float], shown: str) -> None:
+    found = nothing_learned_reason(find_task("tag"), metrics | {"loss": 1.0}, {}, predictions_varied=True)
+    assert found == f"the best score on dev is {shown}"

@@ -195,6 +195,16 @@ def test_other_data_have_no_difference(name: str, tmp_path: Path) -> None:
     assert comparison.difference(comparison.runs[1]) is None
 
 
+def test_another_spelling_of_a_path_is_no_difference(tmp_path: Path) -> None:
+    folders = [write_finetuning(tmp_path / run, {1: 0.6, 2: 0.7}) for run in ("a", "b")]
+    for folder, data in zip(folders, ("data/x.csv", "./data//x.csv"), strict=True):
+        set_paths(folder, data=data)
+    comparison = compare_runs(folders)
+    assert comparison.warnings == []
+    assert comparison.difference(comparison.runs[1]) is not None
+    assert "data" not in comparison.differing_settings
+
+
 def set_paths(folder: Path, **values: str) -> None:
     """Set settings of the runs in a folder that were not set."""
     for file in folder.glob("*/settings.toml"):

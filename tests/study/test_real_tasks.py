@@ -228,6 +228,7 @@ def test_a_plan_that_changes_the_optimizer_has_its_rate() -> None:
     assert adamw == scaled_learning_rate(task_defaults("rte"), 312, 32, "adamw") < muon / 5
     assert rate({}, 2.0) == 2 * muon
     assert rate({"train": {"lr": 0.5}}) == 0.5
+    assert rate({"train": {"lr": 0.0}}) == 0.0
     many = replace(examples, max_examples=400_000)
     sizes = [_settings("mnli", one, 5, 0, 312).train.batch_size for one in (examples, many)]
     assert sizes == [32, 128]

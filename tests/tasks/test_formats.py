@@ -355,6 +355,13 @@ def test_conll(tmp_path: Path) -> None:
     assert first.location.endswith("line 3")
 
 
+def test_conll_with_tabs_may_have_spaces_in_words_and_tags(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("New York\tB-LOC\nran \t O\nIda\t\tB-DRUG NAME\n")
+    (example,) = read_all("tag", tmp_path / "a.conll")
+    assert example.words == ("New York", "ran", "Ida")
+    assert example.tags == ("B-LOC", "O", "B-DRUG NAME")
+
+
 def test_conll_document_line_without_a_tag(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("-DOCSTART-\n\nEU N\n")
     assert [example.words for example in read_all("tag", tmp_path / "a.conll")] == [("EU",)]

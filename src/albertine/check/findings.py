@@ -68,6 +68,7 @@ class DataItem:
             text, or that is compared with a dev table.
         has_label: whether there is a label column, with classes or numbers.
         is_multi_label: whether the label is a list, or several columns of 0 and 1.
+        are_tags: whether each word has one of the labels.
         has_decimal_commas: whether numbers of its table may have a decimal comma.
         options: the options of a question, of which a sequence has one at a time.
         passage: the passage that a question is about, one of `texts`; empty if there is none.
@@ -80,6 +81,7 @@ class DataItem:
     sentences: tuple[str, ...] = ()
     has_label: bool = False
     is_multi_label: bool = False
+    are_tags: bool = False
     has_decimal_commas: bool = False
     options: tuple[str, ...] = ()
     passage: str = ""

@@ -38,7 +38,7 @@ class LabelCheck:
         self._counts: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
         self._rows, self._missing = Counter[str](), Counter[str]()
         self._num_labels = self._num_numbers = 0  # in train
-        self._is_multi_label = False
+        self._is_multi_label = self._are_tags = False
         self._first_locations: dict[tuple[str, str], str] = {}  # by split and label
         self._missing_location = ""
         self._is_full = self._has_decimal_commas = self._has_train = False
@@ -54,6 +54,7 @@ class LabelCheck:
             return
         self._rows[item.split] += 1
         self._is_multi_label |= item.is_multi_label
+        self._are_tags |= item.are_tags
         self._has_decimal_commas |= item.has_decimal_commas
         for label in item.labels:
             self._count(label, item)
@@ -181,7 +182,7 @@ class LabelCheck:
         )  # fmt: skip
 
     def _class_findings(self, train: Counter[str], separator: str | None) -> Iterable[Finding]:
-        total = self._rows["train"]
+        total = self._total(train)
         common = ", ".join(
             f"{display_text(label)} {percent(count, total)}" for label, count in train.most_common(_LISTED)
         )
@@ -204,8 +205,12 @@ class LabelCheck:
                 f"{advice}; {_NUMBER_ADVICE}" if _are_amounts(train) else advice,
             )  # fmt: skip
 
+    def _total(self, train: Counter[str]) -> int:
+        """Return of what the counts are shares: of the words if each has a tag, otherwise of the rows."""
+        return train.total() if self._are_tags else self._rows["train"]
+
     def _balance_findings(self, train: Counter[str]) -> Iterable[Finding]:
-        total = self._rows["train"]
+        total = self._total(train)
         label, count = train.most_common(1)[0]
         if len(train) == 1:
             yield Finding(

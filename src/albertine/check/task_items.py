@@ -66,6 +66,7 @@ def _item(example: Example, task: Task, split: Literal["train", "dev"]) -> DataI
         split,
         has_label=task_type.has_labels or task_type.predicts_numbers,
         is_multi_label=task_type.targets_are_label_sets or task_type.scores_per_token,
+        are_tags=task_type.scores_per_token,
         options=options,
         passage=example.passage,
     )

@@ -83,10 +83,12 @@ def draw_pair(
     label = rng.integer(2)
     if objective.pair == "sop":
         a, b = (b, a) if label else (a, b)
-    else:
+    elif objective.pair == "nsp":
         b = _cut_last_sentence(b, rng)
         other = _segment_of_other_document(a, len(b), shards, rng)
         b = other if label else b.first(len(other))
+    else:
+        raise ValueError(f"unknown pair: {objective.pair}")
     return SegmentPair(truncate_pair(a, b, max_tokens, rng), label)
 
 

@@ -47,7 +47,7 @@ def nothing_learned_reason(
         same = "nearly the same number" if task.task_type.predicts_numbers else "the same prediction"
         return f"every evaluation gave {same} for all examples of dev"
     if _significant_metric(task, best) == 0.0:
-        names = task.primary_metrics or task.task_type.primary_metrics
+        names = task.primary_metrics or task.task_type.primary_metric_names(best)
         shown = {name: best[name] for name in names if name in best}
         return f"the best score on dev is {format_metrics(shown)}"
     if not untrained or _significant_metric(task, best) > _significant_metric(task, untrained):

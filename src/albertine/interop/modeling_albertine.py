@@ -116,10 +116,12 @@ class AlbertineEncoder(AlbertTransformer):
             output = _equilibrium(embedded, layer, depth)
         elif self.halting is not None:
             output = self.halting(embedded, layer, depth)
-        else:
+        elif self.config.depth_rule == "fixed":
             output = embedded
             for number in range(depth):
                 output = layer(output, number)
+        else:
+            raise ValueError(f"unknown depth_rule: {self.config.depth_rule}")
         if self.last_norm is not None:
             output = self.last_norm(output)
         return BaseModelOutput(last_hidden_state=output)

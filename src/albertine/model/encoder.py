@@ -225,8 +225,10 @@ class Encoder(nn.Module):
             return
         if self.halting is not None:
             outputs = self.halting.outputs(hidden, layer, len(plan))
-        else:
+        elif self.settings.depth_rule == "equilibrium":
             outputs = equilibrium(hidden, layer, len(plan))
+        else:
+            raise ValueError(f"unknown depth_rule: {self.settings.depth_rule}")
         for number, output in enumerate(outputs):
             is_last = number == len(plan)
             yield output.index_select(0, last_rows) if is_last and last_rows is not None else output

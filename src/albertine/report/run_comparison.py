@@ -1,5 +1,6 @@
 """Runs side by side: what their settings differ in, their scores, and whether the scores are comparable."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from albertine.paired_statistics import PairedDifference, paired_difference
+from albertine.storage.urls import storage_url
 from albertine.tasks.metrics.display import shown_metrics
 from albertine.tasks.registry import find_task
 
@@ -22,6 +24,14 @@ _TRAINING_ONLY_SETTINGS = {
     "objective.causal_fraction",
 }
 _SETTINGS_WITHOUT_DEV = {"data", "held_out"}  # these select the examples if --dev is not given
+
+_PATH_SETTINGS = {"corpus", "data", "dev", "init_from"}
+
+
+def _comparable(key: str, value: Any) -> Any:
+    """Return the value of a setting; if it is a path, in one spelling, such as data.csv for ./data.csv."""
+    is_path = key in _PATH_SETTINGS and isinstance(value, str | Path) and storage_url(value) is None
+    return os.path.normpath(value) if is_path else value
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,7 @@ class RunComparison:
         The seeds are among them if each run has one.
         """
         keys = dict.fromkeys(key for run in self.runs for key in run.settings)
-        values = {key: tuple(run.settings.get(key) for run in self.runs) for key in keys}
+        values = {key: tuple(_comparable(key, run.settings.get(key)) for run in self.runs) for key in keys}
         if all(len(run.seeds) == 1 for run in self.runs):
             values["train.seed"] = tuple(run.seeds[0] for run in self.runs)
         return {key: row for key, row in values.items() if any(value != row[0] for value in row)}

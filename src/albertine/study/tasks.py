@@ -229,7 +229,8 @@ def _settings(
     values = {"task": name, **examples.training, "mark_matches": False, "train": train}
     sources = SettingsSource(values, source), SettingsSource(changes, source)
     settings = build_settings(FinetuneSettings, *sources)
-    lr = rate * (settings.train.lr or _usual_rate(name, width, settings.train))
+    usual = settings.train.lr
+    lr = rate * (_usual_rate(name, width, settings.train) if usual is None else usual)
     if lr == settings.train.lr:
         return settings
     return build_settings(FinetuneSettings, *sources, SettingsSource({"train": {"lr": lr}}, source))

@@ -22,7 +22,8 @@ from albertine.tasks.formats.rows import MAX_ROW_BYTES, MAX_TEXT_BYTES, RowError
 from albertine.text.read_errors import ReadErrors
 from albertine.text.sources import bounded_lines
 
-_SEPARATOR = re.compile("[ \t]+")  # other white space, such as a no-break space, belongs to a word
+# Other white space, such as a no-break space, belongs to a word; so do spaces where tabs separate columns.
+_SPACES, _TABS = re.compile(" +"), re.compile("[ ]*\t[ \t]*")
 _OTHER_SEPARATOR = re.compile(r"\w([;,|])[A-Z][\w-]*$")  # before a tag
 _CONLLU_COLUMNS = 10
 CONLL_SUFFIXES = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt")
@@ -91,7 +92,7 @@ def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str
         return (cells[1], cells[3]) if cells[0].isdigit() else None
     if line.startswith("# ") and "=" in line:  # a comment above a sentence
         return None
-    cells = _SEPARATOR.split(line)
+    cells = (_TABS if "\t" in line else _SPACES).split(line)
     if require_tags and len(cells) < 2:
         other = _OTHER_SEPARATOR.search(line)
         advice = f"; spaces or tabs separate columns, and this line has {other[1]}" if other else ""

@@ -281,9 +281,9 @@ class Tagging(TaskType):
         return (*of_entities, "accuracy")
 
     @classmethod
-    def primary_metric(cls, metrics: Mapping[str, float]) -> float:
+    def primary_metric_names(cls, metrics: Mapping[str, float]) -> tuple[str, ...]:
         """Return the F1 of entities, or the accuracy per word if tags mark no entities."""
-        return metrics.get("f1", metrics["accuracy"])
+        return ("f1",) if "f1" in metrics else ("accuracy",)
 
     @classmethod
     def constant_predictions(

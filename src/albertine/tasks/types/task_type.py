@@ -291,9 +291,15 @@ class TaskType(ABC):
         return cls.primary_metrics
 
     @classmethod
+    def primary_metric_names(cls, metrics: Mapping[str, float]) -> tuple[str, ...]:  # noqa: ARG003
+        """Return the metrics whose mean is the number by which models are compared."""
+        return cls.primary_metrics
+
+    @classmethod
     def primary_metric(cls, metrics: Mapping[str, float]) -> float:
-        """Return the number by which models are compared; by default, the mean of `primary_metrics`."""
-        return sum(metrics[name] for name in cls.primary_metrics) / len(cls.primary_metrics)
+        """Return the number by which models are compared."""
+        names = cls.primary_metric_names(metrics)
+        return sum(metrics[name] for name in names) / len(names)
 
     def fit_threshold(self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]) -> bool:  # noqa: ARG002
         """Fit the threshold on labeled examples, if there is one; return whether predictions may change."""
