@@ -117,6 +117,10 @@ def test_amount_of_pre_training_text_is_read_from_the_run(tmp_path: Path) -> Non
         '{"step": 0}\n{"step": 1, "tokens": 512}\n{"step": 2, "tokens": 9'
     )
     assert baseline_module._pretraining_tokens(tmp_path) == 512
+    (tmp_path / "settings.toml").write_text('init_from = "albert/albert-base-v2"\n')
+    assert baseline_module._pretraining_tokens(tmp_path) is None  # of the published model, too, are unknown
+    (tmp_path / "settings.toml").write_text("# init_from = (text in quotes; not set)\n")
+    assert baseline_module._pretraining_tokens(tmp_path) == 512
     (tmp_path / "task.json").touch()  # the tokens of a fine-tuning run
     assert baseline_module._pretraining_tokens(tmp_path) is None
 

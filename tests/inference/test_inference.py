@@ -581,6 +581,18 @@ def test_lists_in_a_cell(task: str, separator: str, tmp_path: Path) -> None:
     assert f"B-X{separator}O" in (tmp_path / "out.csv").read_text()
 
 
+@pytest.mark.parametrize(("task", "label"), [("tag", "drug name"), ("multi-label", "loud/sweet")])
+def test_a_list_with_the_separator_in_a_text_is_json(task: str, label: str, tmp_path: Path) -> None:
+    card = TaskCard(task, task, labels=(label, "O"), columns={"label_separator": "/"})
+    write = prediction_writer(card, "new.csv", ("test",), tmp_path / "out.csv")
+    values = {"tags": [label, "O"], "labels": [label, "O"]}
+    write("test", RowStream([(TaggedExample("row 1", "0", ("a", "b")), values)]))
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert json.dumps([label, "O"]) in next(
+            row for number, row in enumerate(csv.reader(file)) if number == 1
+        )
+
+
 def test_a_task_of_the_same_type_keeps_the_metric_of_the_model() -> None:
     card = TaskCard("multi-label", "multi-label", labels=("a", "b"), metric="macro_f1")
     assert card_for_task(card, find_task("multi-label"), "x").metric == "macro_f1"

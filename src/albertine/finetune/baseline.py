@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from albertine.errors import InputError
 from albertine.finetune.finetuning import samples_digest
 from albertine.finetune.paper_defaults import task_defaults
 from albertine.finetune.prepare import FinetuneData
@@ -15,6 +16,7 @@ from albertine.model.parameter_counts import count_parameters
 from albertine.tasks.examples import TextExample
 from albertine.tasks.metrics.display import metric_title
 from albertine.train.metrics_log import METRICS_FILE, read_last_metrics
+from albertine.train.run_folder import read_run_settings
 
 # A model below one of these probably gains from more. ALBERT-base has 11.7 million parameters.
 _FEW_PARAMETERS = 10_000_000
@@ -113,8 +115,18 @@ def _remedies(best: FinetuneResult, data: FinetuneData, settings: FinetuneSettin
 
 
 def _pretraining_tokens(checkpoint: Path) -> int | None:
-    """Return the number of tokens that a pre-training run has seen; None for any other checkpoint."""
+    """Return the number of tokens that a model has seen in its pre-training run; None if it is unknown."""
     if (checkpoint / TASK_CARD_FILE).exists() or not (checkpoint / METRICS_FILE).is_file():
+        return None
+    if _starts_from_checkpoint(checkpoint):  # what that one has seen is not among the metrics of the run
         return None
     tokens = [line["tokens"] for line in read_last_metrics(checkpoint) if line.get("tokens")]
     return int(max(tokens)) if tokens else None
+
+
+def _starts_from_checkpoint(run: Path) -> bool:
+    """Return whether a run was started from a checkpoint; False if its settings cannot be read."""
+    try:
+        return bool(read_run_settings(run).values.get("init_from"))
+    except InputError:
+        return False

@@ -57,5 +57,6 @@ def rare_label_messages(
 
 
 def _listed(labels: Sequence[str]) -> str:
-    shown = ", ".join(map(display_text, labels[:_LISTED]))
+    separator = "; " if any("," in label for label in labels[:_LISTED]) else ", "
+    shown = separator.join(map(display_text, labels[:_LISTED]))
     return f"{shown} and {len(labels) - _LISTED:,} more" if len(labels) > _LISTED else shown

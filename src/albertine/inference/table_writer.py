@@ -233,10 +233,16 @@ def _new_column_error(example: Example, columns: Sequence[str]) -> InputError:
 
 
 def _cell(value: Any, list_separator: str) -> str:
-    """Return a value for a cell of a table: nothing as an empty cell, an object as JSON."""
+    """Return a value for a cell of a table: nothing as an empty cell, an object as JSON.
+
+    A list is JSON, too, if the separator is in one of its texts, so that it can be read again.
+    """
     if isinstance(value, dict):
         return kept_cell(value)
-    return "" if value is None else list_separator.join(value) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        is_clear = not any(list_separator in text for text in value)
+        return list_separator.join(value) if is_clear else kept_cell(value)
+    return "" if value is None else str(value)
 
 
 _FORMATS: dict[str, type[_TableFormat]] = {".jsonl": _JsonLines, ".csv": _Csv, ".tsv": _Tsv}
