@@ -254,6 +254,7 @@ def test_printed_settings_can_be_used_as_config(capsys: pytest.CaptureFixture[st
             "--model.hiden-size: unknown option (did you mean --model.hidden-size?); known: --model.v",
         ),
         (["info", "--foo=3"], "--foo=3: unknown option; known: --compare, --json,"),
+        (["check", "x", "--field", "body"], "--field: unknown option (here: --text); known: --json,"),
         (["info", "albert-base", "albert-large"], "albert-large: unexpected argument"),
         (["convert", "a", "b", "--share", "some"], "--share some: must be all"),
         (["convert", "a", "b", "--rank", "x"], "--rank x: must be an integer"),

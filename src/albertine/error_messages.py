@@ -108,6 +108,10 @@ def _describe_unknown_command(app: App, args: Sequence[str]) -> str:
     return f"{display_text(' '.join(args))}: a command is missing"
 
 
+# The field of a corpus may have any name; the columns of labeled rows have an option for each use.
+_OTHER_NAMES = {"--field": "--text", "--text": "--field"}
+
+
 def _describe_unknown_option(error: UnknownOptionError) -> str:
     """Return the message for an unknown option, with a similar option and those of the same table."""
     given = error.token.value or error.token.keyword or ""
@@ -122,7 +126,9 @@ def _describe_unknown_option(error: UnknownOptionError) -> str:
     table = option.rpartition(".")[0]
     same_table = [name for name in options if name.rpartition(".")[0] == table]
     known = ", ".join(same_table or [name for name in options if "." not in name])
-    return f"{display_text(given)}: unknown option{did_you_mean(option, options)}; known: {known}"
+    other_name = _OTHER_NAMES.get(option)
+    hint = f" (here: {other_name})" if other_name in options else did_you_mean(option, options)
+    return f"{display_text(given)}: unknown option{hint}; known: {known}"
 
 
 def _one_line(error: Exception) -> str:
