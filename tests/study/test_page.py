@@ -43,6 +43,7 @@ def test_arms_that_predict_worse_than_a_guess_are_named() -> None:
     protocol: Any = SimpleNamespace(vocab_size=400)  # a guess among all has a loss of 5.99
     report = ClaimReport(find_claim("optimizers"), "smoke", protocol, arms, ())
     assert report.divergence_note.startswith("Diverged: bad. The [MASK] loss is above 5.99")
+    assert report.diverged_arms == ["bad"]
     run: Any = SimpleNamespace(data=SimpleNamespace(vocab_size=300))  # all tokens that a short text gives
     small = replace(report, arms=tuple(replace(arm, runs=(run,)) for arm in arms))
     assert "is above 5.70, that of a guess" in small.divergence_note

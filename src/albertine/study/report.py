@@ -64,11 +64,16 @@ class ClaimReport:
         return runs[0].data.vocab_size if runs else self.protocol.vocab_size
 
     @property
-    def divergence_note(self) -> str:
-        """A sentence on arms that predict worse than a guess among all tokens; empty if there are none."""
+    def diverged_arms(self) -> list[str]:
+        """Names of the arms that predict worse than a guess among all tokens."""
         limit = math.log(self.vocab_size)
         means = {arm.name: arm.mean("mask_loss") for arm in self.arms if "mask_loss" in arm.values}
-        names = [name for name, mean in means.items() if mean is not None and mean > limit]
+        return [name for name, mean in means.items() if mean is not None and mean > limit]
+
+    @property
+    def divergence_note(self) -> str:
+        """A sentence on arms that have diverged; empty if there are none."""
+        names, limit = self.diverged_arms, math.log(self.vocab_size)
         if not names:
             return ""
         return (
@@ -86,6 +91,8 @@ class ClaimReport:
             "outcome": self.outcome,
             "seeds": self.protocol.seeds,
             "seeds_needed": self.seeds_needed,
+            "measures": {name: MEASURES[name].title for arm in self.arms for name in arm.values},
+            "diverged_arms": self.diverged_arms,
             "arms": [
                 {
                     "name": arm.name,
