@@ -6,6 +6,8 @@ import math
 import types
 from typing import Any, BinaryIO, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from albertine.errors import did_you_mean
+
 T = TypeVar("T")
 
 MAX_JSON_BYTES = 128 << 20
@@ -76,7 +78,8 @@ def dataclass_from_json(dataclass: type[T], values: object) -> T:
     fields = dataclasses.fields(dataclass)  # type: ignore[arg-type]  # a dataclass
     unknown = next((name for name in values if name not in hints), None)
     if unknown is not None:
-        raise JsonError(f"unknown field {ascii(unknown)[:80]}")
+        hint = did_you_mean(str(unknown)[:80], hints)
+        raise JsonError(f"unknown field {ascii(unknown)[:80]}{hint}")
     for field in fields:
         is_required = field.default is field.default_factory is dataclasses.MISSING
         if is_required and field.name not in values:

@@ -152,6 +152,8 @@ def test_another_scale_leaves_the_version_of_a_claim_the_same() -> None:
         ('source = "a test"', "", "c.toml: no field source"),
         ('source = "a test"', "source = 5", "c.toml: source is 5, expected text"),
         ("", "[other]", "c.toml: unknown field 'other'"),
+        ('claim = "', 'sed = 3\nclaim = "', "c.toml: unknown field 'sed' (did you mean seeds?)"),
+        ("", "[finetuning]\nSOP = { run = 2 }", "unknown field 'run' (did you mean runs?)"),
         ('["sop_accuracy"]', '["sop"]', "c.toml: sop: unknown measure; known: parameters"),
         ('["sop_accuracy"]', '["sop_acuracy"]', "(did you mean sop_accuracy?)"),
         ('than = "NSP"', 'than = "NPS"', "c.toml: expectations: NPS: no such arm (did you mean NSP?)"),
