@@ -925,8 +925,20 @@ def test_label_names_need_the_numbers_of_all_labels(
     assert load(folder).label_names == ()
     message = "config.json: id2label is ignored; expected a text for each label from 0 to 2"
     assert message in capsys.readouterr().err
+    edit_config(id2label={"0": True, "1": False, "2": "c"})(folder)
+    assert load(folder).label_names == ()
+    assert message in capsys.readouterr().err
     edit_config(id2label={}, num_labels=3)(folder)
     assert load(folder).head_settings.labels == 3
+    assert capsys.readouterr().err == ""
+
+
+def test_numbers_as_label_names_are_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress.set_quiet(False)
+    folder = save_transformers(transformers_model("Bert", "classify"), tmp_path)
+    edit_config(id2label={"0": 10, "1": -1, "2": 7})(folder)
+    capsys.readouterr()
+    assert load(folder).label_names == ("10", "-1", "7")
     assert capsys.readouterr().err == ""
 
 
