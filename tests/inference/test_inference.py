@@ -268,6 +268,8 @@ def test_pretrained_model_cannot_be_evaluated(checkpoint: Path, tmp_path: Path) 
     settings = EvaluateSettings(data=str(write_csv(tmp_path / "a.csv", reviews(1, 5))), device="cpu")
     with pytest.raises(InputError, match="its head is pretrain, which is not for a task; fine-tune it first"):
         evaluate([str(checkpoint)], settings)
+    with pytest.raises(InputError, match=r'albertine\.fill_mask_pipeline fills masks .* task="embed" embeds'):
+        pipeline(checkpoint)
 
 
 def test_run_without_its_task_json_is_refused(reviews_model: Path, tmp_path: Path) -> None:
@@ -671,6 +673,12 @@ def test_pipeline_for_every_task_type(checkpoint: Path, tmp_path: Path) -> None:
         ),
         (lambda: pipeline(tmp_path / "tag", engine="foo"), "engine foo: unknown; known: torch"),  # type: ignore[call-overload]
         (lambda: pair_classifier(["ka"], ["lo", "mi"]), "lists of different lengths"),
+        (
+            lambda: pair_classifier([("ka", "lo")]),
+            r"text: must be text, not tuple; .* two lists: text=\[...\]",
+        ),
+        (lambda: pair_classifier({"text": "ka"}), "not dict; pass .* by name: text=..., text_pair=..."),  # type: ignore[arg-type]
+        (lambda: reader([{"question": "ka?"}]), r"not dict; .*: context=\[...\], question=\[...\]"),
         (lambda: chooser(question="ka"), "options: missing"),
         (lambda: chooser(question="ka", options=[1, 2]), "lists of text|must be text"),  # type: ignore[list-item]
         (lambda: tagger([None]), "lists of text|must be text"),
