@@ -260,6 +260,11 @@ def _saved_head_settings(config: Mapping[str, Any], source: str) -> HeadSettings
     return None
 
 
+def states_head(config: Mapping[str, Any], source: str) -> bool:
+    """Return whether a config holds the settings of its head, which only Albertine writes."""
+    return _saved_head_settings(config, source) is not None
+
+
 def label_names_from_config(config: Mapping[str, Any], head: HeadSettings, source: str) -> tuple[str, ...]:
     """Return the label names in order of their index; empty if the config has none or only default names."""
     id2label = config.get("id2label")
