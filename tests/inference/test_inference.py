@@ -683,7 +683,7 @@ def test_pipeline_for_every_task_type(checkpoint: Path, tmp_path: Path) -> None:
         (lambda: chooser(question="ka", options=[1, 2]), "lists of text|must be text"),  # type: ignore[list-item]
         (lambda: tagger([None]), "lists of text|must be text"),
         (lambda: pair_classifier("x\ud800"), "an unpaired surrogate"),
-        (lambda: chooser(question="ka", options=["mi"]), "options: 1; a question has at least two"),
+        (lambda: chooser(question="ka", options=["mi"]), "options: 1; the model chooses between 2"),
     ]
     for invalid_call, message in invalid_calls:
         with pytest.raises(InputError, match=message):
@@ -723,6 +723,8 @@ def test_questions_have_any_number_of_options_if_the_folder_states_none(
     (result,) = evaluate([str(folder)], EvaluateSettings(data=str(data), device="cpu", precision="fp32"))
     expected = sum(prediction["option"] == 1 for prediction in predictions) / 3
     assert result.metrics["accuracy"] == pytest.approx(expected)
+    with pytest.raises(InputError, match="options: 1; a question has at least two"):
+        chooser(options=["mi"])
     exiting = pipeline(folder, device="cpu", exit="confidence:0.9")  # looks at whole questions
     assert len(exiting(options=["mi", "vu", "ka", "lo"])["probabilities"]) == 4
 

@@ -275,7 +275,7 @@ class MultipleChoice(TaskType):
             )
         ]
         for example in examples:
-            if len(example.options) < 2:
+            if self._num_options == ANY_OPTIONS and len(example.options) < 2:
                 raise InputError(f"options: {len(example.options)}; a question has at least two")
             if self._num_options not in (len(example.options), ANY_OPTIONS):
                 raise InputError(
