@@ -268,6 +268,8 @@ def test_pretrained_model_cannot_be_evaluated(checkpoint: Path, tmp_path: Path) 
     settings = EvaluateSettings(data=str(write_csv(tmp_path / "a.csv", reviews(1, 5))), device="cpu")
     with pytest.raises(InputError, match="its head is pretrain, which is not for a task; fine-tune it first"):
         evaluate([str(checkpoint)], settings)
+    with pytest.raises(InputError, match=r'albertine\.fill_mask_pipeline fills masks .* task="embed" embeds'):
+        pipeline(checkpoint)
 
 
 def test_run_without_its_task_json_is_refused(reviews_model: Path, tmp_path: Path) -> None:
@@ -683,6 +685,12 @@ def test_pipeline_for_every_task_type(checkpoint: Path, tmp_path: Path) -> None:
         ),
         (lambda: pipeline(tmp_path / "tag", engine="foo"), "engine foo: unknown; known: torch"),  # type: ignore[call-overload]
         (lambda: pair_classifier(["ka"], ["lo", "mi"]), "lists of different lengths"),
+        (
+            lambda: pair_classifier([("ka", "lo")]),
+            r"text: must be text, not tuple; .* two lists: text=\[...\]",
+        ),
+        (lambda: pair_classifier({"text": "ka"}), "not dict; pass .* by name: text=..., text_pair=..."),  # type: ignore[arg-type]
+        (lambda: reader([{"question": "ka?"}]), r"not dict; .*: context=\[...\], question=\[...\]"),
         (lambda: chooser(question="ka"), "options: missing"),
         (lambda: chooser(question="ka", options=[1, 2]), "lists of text|must be text"),  # type: ignore[list-item]
         (lambda: tagger([None]), "lists of text|must be text"),
@@ -692,6 +700,45 @@ def test_pipeline_for_every_task_type(checkpoint: Path, tmp_path: Path) -> None:
     for invalid_call, message in invalid_calls:
         with pytest.raises(InputError, match=message):
             invalid_call()
+
+
+def test_questions_have_any_number_of_options_if_the_folder_states_none(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    """A folder of `transformers` has no task card, and nothing in the weights depends on the number."""
+    card = TaskCard("choice", "choice", num_options=2, max_length=64)
+    head = HeadSettings("choice", labels=1, options=2)
+    folder = save_untrained_model(tmp_path / "model", checkpoint, head, card)
+    two = pipeline(folder, device="cpu", precision="fp32")(context="ka lo", options=["mi", "vu"])
+    (folder / "task.json").unlink()
+    with pytest.raises(InputError, match="options: 3; the model chooses between 2"):  # of config.json
+        pipeline(folder, device="cpu")(options=["mi", "vu", "ka"])
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    del config["albertine"]
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    chooser = pipeline(folder, device="cpu", precision="fp32")
+    prediction = chooser(context="ka lo", options=["mi", "vu"])
+    assert prediction["option"] == two["option"]
+    assert prediction["probabilities"] == pytest.approx(two["probabilities"], abs=1e-5)
+    options = [["mi", "vu"], ["vu", "mi", "ka", "lo", "bra"], ["ka", "mi", "vu"]]
+    predictions = chooser(context="ka lo", options=options)
+    assert [len(prediction["probabilities"]) for prediction in predictions] == [2, 5, 3]
+    assert [sum(prediction["probabilities"]) for prediction in predictions] == pytest.approx(
+        [1] * 3, abs=1e-4
+    )
+    first, second = predictions[2]["probabilities"][1:]  # of the same options, so in the same proportion
+    assert first / second == pytest.approx(two["probabilities"][0] / two["probabilities"][1], abs=1e-3)
+
+    data = tmp_path / "data.jsonl"
+    rows = [{"context": "ka lo", "options": row, "label": 1} for row in options]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (result,) = evaluate([str(folder)], EvaluateSettings(data=str(data), device="cpu", precision="fp32"))
+    expected = sum(prediction["option"] == 1 for prediction in predictions) / 3
+    assert result.metrics["accuracy"] == pytest.approx(expected)
+    with pytest.raises(InputError, match="options: 1; a question has at least two"):
+        chooser(options=["mi"])
+    exiting = pipeline(folder, device="cpu", exit="confidence:0.9")  # looks at whole questions
+    assert len(exiting(options=["mi", "vu", "ka", "lo"])["probabilities"]) == 4
 
 
 def test_pipeline_is_thread_safe(reviews_model: Path) -> None:

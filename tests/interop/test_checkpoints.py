@@ -430,6 +430,25 @@ def test_an_encoder_without_a_head_is_no_masked_lm(
     assert loading_info == {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
 
 
+def test_message_says_that_a_head_of_the_same_kind_is_dropped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress.set_quiet(False)
+    folder = save_transformers(transformers_model("Albert", "classify"), tmp_path)
+    capsys.readouterr()
+    load(folder, head="classify")
+    expected = (
+        "head classify is newly initialized (head.out); the checkpoint's own classify head is dropped, "
+        "albertine.load without head keeps it"
+    )
+    assert expected in capsys.readouterr().err
+    load(folder, head="token")
+    assert "dropped" not in capsys.readouterr().err
+    edit_config(architectures=["AlbertForSomethingElse"])(folder)
+    load(folder, head="classify")
+    assert "dropped" not in capsys.readouterr().err
+
+
 def test_another_head_is_initialized_with_a_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -437,7 +456,7 @@ def test_another_head_is_initialized_with_a_message(
     folder = save_transformers(transformers_model("Albert", "pretrain"), tmp_path)
     capsys.readouterr()
     model = load(folder, head="span")
-    assert "head span is newly initialized (head.out)" in capsys.readouterr().err
+    assert "head span is newly initialized (head.out)\n" in capsys.readouterr().err
     original = load(folder)
     assert torch.equal(model.encoder.embedding.tokens.weight, original.encoder.embedding.tokens.weight)
     with pytest.raises(InputError, match=r"head spam: unknown \(did you mean span\?\)"):
@@ -925,8 +944,20 @@ def test_label_names_need_the_numbers_of_all_labels(
     assert load(folder).label_names == ()
     message = "config.json: id2label is ignored; expected a text for each label from 0 to 2"
     assert message in capsys.readouterr().err
+    edit_config(id2label={"0": True, "1": False, "2": "c"})(folder)
+    assert load(folder).label_names == ()
+    assert message in capsys.readouterr().err
     edit_config(id2label={}, num_labels=3)(folder)
     assert load(folder).head_settings.labels == 3
+    assert capsys.readouterr().err == ""
+
+
+def test_numbers_as_label_names_are_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress.set_quiet(False)
+    folder = save_transformers(transformers_model("Bert", "classify"), tmp_path)
+    edit_config(id2label={"0": 10, "1": -1, "2": 7})(folder)
+    capsys.readouterr()
+    assert load(folder).label_names == ("10", "-1", "7")
     assert capsys.readouterr().err == ""
 
 

@@ -54,7 +54,9 @@ def create_judge(
             return None
     if is_pretrained:
         return PretrainedJudge(source, model, load_tokenizer(folder), settings)
-    finetuned = finetuned_from_model(source, folder, model, EngineOptions("cpu", "fp32"), task=settings.task)
+    finetuned = finetuned_from_model(
+        source, folder, model, EngineOptions("cpu", "fp32"), task=settings.task, fixed_options=True
+    )
     judge = FinetunedJudge(finetuned, settings)
     judge.check_data()
     return judge

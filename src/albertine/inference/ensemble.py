@@ -155,7 +155,10 @@ class _PredictionOutput:
 
 def _load_candidates(sources: Sequence[str | Path], settings: EnsembleSettings) -> list[FinetunedModel]:
     """Return the models; raise `InputError` if the scores of some cannot be averaged."""
-    models = [load_finetuned(source, settings.engine_options, task=settings.task) for source in sources]
+    models = [
+        load_finetuned(source, settings.engine_options, task=settings.task, fixed_options=True)
+        for source in sources
+    ]
     for model in models[1:]:
         check_compatible(models[0], model)
     return models

@@ -80,12 +80,15 @@ def load_task_model(
     task: str | None = None,
     revision: str | None = None,
     exit_rule: ExitRule | None = None,
+    fixed_options: bool = False,
 ) -> TaskModel:
     """Load a fine-tuned model or an ensemble; see `load_finetuned` for the arguments."""
     if is_ensemble(local := local_model(source)):
         refuse_revision(source, revision)
         return load_ensemble(local, options, task=task, exit_rule=exit_rule)
-    return load_finetuned(source, options, task=task, revision=revision, exit_rule=exit_rule)
+    return load_finetuned(
+        source, options, task=task, revision=revision, exit_rule=exit_rule, fixed_options=fixed_options
+    )
 
 
 def load_ensemble(
@@ -104,7 +107,14 @@ def load_ensemble(
     if task is not None:
         card = card_for_task(card, find_task(task), str(folder))
     members = [
-        load_finetuned(entry.source, options, task=card.task, revision=entry.revision, exit_rule=exit_rule)
+        load_finetuned(
+            entry.source,
+            options,
+            task=card.task,
+            revision=entry.revision,
+            exit_rule=exit_rule,
+            fixed_options=True,
+        )
         for entry in entries
     ]
     ensemble = create_ensemble(str(folder), card, members, [entry.weight for entry in entries])

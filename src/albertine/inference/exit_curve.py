@@ -58,7 +58,7 @@ def measure_exits(models: Sequence[str | Path], settings: EvaluateSettings) -> l
     check_evaluation(models, settings)
     curves = []
     for source in models:
-        model = load_task_model(source, settings.engine_options, task=settings.task)
+        model = load_task_model(source, settings.engine_options, task=settings.task, fixed_options=True)
         if not isinstance(model, FinetunedModel):
             raise InputError(f"{source}: an ensemble; --exits measures one model, so name a member")
         note_missing_exits(model.engine, model.source)

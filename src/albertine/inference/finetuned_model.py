@@ -11,12 +11,14 @@ from albertine.engines.selection import prepare_engine
 from albertine.engines.stepped_engine import SteppedEngine
 from albertine.errors import InputError
 from albertine.inference.exits import note_missing_exits, rule_for_model
-from albertine.interop.hub import is_export, locate_model
+from albertine.interop.hub import TASK_CARD_FILE, is_export, locate_model
 from albertine.interop.load import load_checkpoint
+from albertine.interop.transformers_config import read_config, states_head
 from albertine.model.model import Model
+from albertine.model.prediction_heads import MultipleChoiceHead
 from albertine.settings.engine import DEFAULT_OPTIONS, EngineOptions
 from albertine.settings.exit_rule import ExitRule
-from albertine.tasks.card import TaskCard
+from albertine.tasks.card import ANY_OPTIONS, TaskCard
 from albertine.tasks.checkpoint_card import card_for_task, read_card
 from albertine.tasks.registry import create_task_type, find_task, task_of_card
 from albertine.tasks.scorer import Scorer
@@ -65,6 +67,7 @@ def load_finetuned(
     task: str | None = None,
     revision: str | None = None,
     exit_rule: ExitRule | None = None,
+    fixed_options: bool = False,
 ) -> FinetunedModel:
     """Load a fine-tuned model.
 
@@ -76,12 +79,15 @@ def load_finetuned(
         task: task of the same type to use in place of the model's own; None for its own.
         revision: branch, tag or commit of a hub repository.
         exit_rule: when a prediction is final; None after all steps of depth.
+        fixed_options: see `finetuned_from_model`.
     """
     folder = locate_model(source, revision)
     if is_export(folder):
         return finetuned_from_export(str(source), folder, options, task=task, exit_rule=exit_rule)
     model = load_checkpoint(folder)
-    return finetuned_from_model(str(source), folder, model, options, task=task, exit_rule=exit_rule)
+    return finetuned_from_model(
+        str(source), folder, model, options, task=task, exit_rule=exit_rule, fixed_options=fixed_options
+    )
 
 
 def finetuned_from_model(
@@ -92,6 +98,7 @@ def finetuned_from_model(
     *,
     task: str | None = None,
     exit_rule: ExitRule | None = None,
+    fixed_options: bool = False,
 ) -> FinetunedModel:
     """Return a fine-tuned model from a loaded `Model` and the tokenizer and task card of its folder.
 
@@ -103,11 +110,30 @@ def finetuned_from_model(
             in fp32, and for others bf16 where the device computes it fast.
         task: task of the same type to use in place of the model's own; None for its own.
         exit_rule: when a prediction is final; None after all steps of depth.
+        fixed_options: whether all questions have the number of options of the head's settings, also if the
+            folder does not state one; always so with an exit rule, which looks at a whole question.
     """
+    if not fixed_options and exit_rule is None and not _states_options(model, folder):
+        _score_options_singly(model)
     card = read_card(folder, model.settings, model.head_settings, model.label_names)
     engine = prepare_engine(model, _with_precision_of(card, options), can_exit=exit_rule is not None)
     finetuned = _finetuned_from_engine(name, folder, card, engine, task)
     return finetuned if exit_rule is None else _with_exits(finetuned, exit_rule)
+
+
+def _states_options(model: Model, folder: Path) -> bool:
+    """Return whether the folder of a model states how many options a question has, if it is to choose one."""
+    if model.head_settings.kind != "choice" or (folder / TASK_CARD_FILE).exists():
+        return True
+    file = folder / "config.json"
+    return states_head(read_config(file), str(file))
+
+
+def _score_options_singly(model: Model) -> None:
+    """Let questions have any number of options: the weights do not depend on it."""
+    assert isinstance(model.head, MultipleChoiceHead)
+    model.head.options = model.head.sequences_per_prediction = ANY_OPTIONS
+    model.head_settings = replace(model.head_settings, options=ANY_OPTIONS)
 
 
 def _with_exits(model: FinetunedModel, rule: ExitRule) -> FinetunedModel:

@@ -24,7 +24,7 @@ from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.settings.engine import EngineName, EngineOptions
 from albertine.settings.exit_rule import make_exit_rule
 from albertine.tasks.examples import Example
-from albertine.tasks.types.inputs import InputField
+from albertine.tasks.types.inputs import InputField, is_list
 from albertine.tasks.types.task_type import Prediction
 
 
@@ -80,6 +80,7 @@ class Pipeline:
         needed = [field.name for field in self.input_fields if field.required]
         advice = f"this model takes {' and '.join(taken)}"
         for name in given:
+            _check_plain(name, inputs[name], taken)
             if name not in taken:
                 raise InputError(f"{name}: not for this model; {advice}")
         for name in needed:
@@ -168,6 +169,28 @@ def pipeline(
     _refuse({"exit": exit, "depth": depth}, "only for predictions; leave it out to embed")
     options = EngineOptions(device, precision, engine)
     return load_embedding_pipeline(source, options, revision=revision, pooling=pooling, normalize=normalize)
+
+
+def _check_plain(name: str, value: Any, taken: Sequence[str]) -> None:
+    """Raise `InputError` for a mapping, or for pairs in one list, which `transformers` takes.
+
+    Args:
+        name: name of the argument.
+        value: its value, one item or a list.
+        taken: the arguments that the model takes.
+    """
+    in_list = is_list(value) and len(value) > 0
+    item = value[0] if in_list else value
+    if isinstance(item, Mapping):
+        values = ", ".join(f"{argument}={'[...]' if in_list else '...'}" for argument in taken)
+        raise InputError(
+            f"{name}: must be text, not {type(item).__name__}; pass what is in it by name: {values}"
+        )
+    if in_list and is_list(item) and name == "text" and "text_pair" in taken:
+        raise InputError(
+            f"text: must be text, not {type(item).__name__}; "
+            "for pairs, pass two lists: text=[...], text_pair=[...]"
+        )
 
 
 def _refuse(arguments: Mapping[str, object], problem: str) -> None:

@@ -113,12 +113,24 @@ def build_model(
         layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in newly_initialized))
         progress.print_message(
             f"{config_file.parent}: head {head_settings.kind} is newly initialized ({layers})"
+            + _replaced_head(config, config_file, head_settings)
         )
     if own_head is None:
         model.missing_parameters = tuple(newly_initialized)
     if own_head is not None:
         model.label_names = label_names_from_config(config, head_settings, str(config_file))
     return model.eval()
+
+
+def _replaced_head(config: Mapping[str, Any], config_file: Path, new_head: HeadSettings) -> str:
+    """Return the end of the message about a new head, if the checkpoint has a head of the same kind."""
+    try:
+        own_head = head_settings_from_config(config, str(config_file))
+    except InputError:  # a new head may replace one that is not supported
+        return ""
+    if own_head is None or own_head.kind != new_head.kind:
+        return ""
+    return f"; the checkpoint's own {own_head.kind} head is dropped, albertine.load without head keeps it"
 
 
 def _own_head(

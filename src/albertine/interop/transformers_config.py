@@ -260,17 +260,23 @@ def _saved_head_settings(config: Mapping[str, Any], source: str) -> HeadSettings
     return None
 
 
+def states_head(config: Mapping[str, Any], source: str) -> bool:
+    """Return whether a config holds the settings of its head, which only Albertine writes."""
+    return _saved_head_settings(config, source) is not None
+
+
 def label_names_from_config(config: Mapping[str, Any], head: HeadSettings, source: str) -> tuple[str, ...]:
     """Return the label names in order of their index; empty if the config has none or only default names."""
     id2label = config.get("id2label")
     if head.kind not in _LABELED_KINDS or not isinstance(id2label, Mapping) or not id2label:
         return ()
-    label_names = tuple(id2label.get(str(number), id2label.get(number)) for number in range(head.labels))
-    if not all(isinstance(name, str) for name in label_names):
+    names = [id2label.get(str(number), id2label.get(number)) for number in range(head.labels)]
+    if not all(isinstance(name, (str, int)) and not isinstance(name, bool) for name in names):
         progress.print_message(
             f"{source}: id2label is ignored; expected a text for each label from 0 to {head.labels - 1}"
         )
         return ()
+    label_names = tuple(map(str, names))  # `transformers` saves numbers that were given as names as numbers
     return () if label_names == _default_label_names(head.labels) else label_names
 
 

@@ -16,6 +16,7 @@ from albertine.settings.schema import SettingError
 from albertine.tasks.settings import DataSettings, SequenceSettings
 
 CARD_FORMAT = 2
+ANY_OPTIONS = 1  # as number of options: each option is scored by itself, and a question has any number
 # More labels suggest that the column is the wrong one, if there are few examples of each, or that it holds
 # quantities, if all are numbers.
 USUAL_LABELS = 20
@@ -35,7 +36,7 @@ class TaskCard:
         labels: labels by id, if the task type has labels.
         metric_names: metrics to compute, for classification and regression.
         metric: metric by which models are compared; None for that of the task.
-        num_options: number of options of each question, for multiple choice.
+        num_options: number of options of each question, for multiple choice; `ANY_OPTIONS` if it may differ.
         allows_no_answer: whether questions may have no answer.
         no_answer_threshold: no-answer score above which the predicted answer is empty.
         max_length: maximum tokens of a sequence.

@@ -98,7 +98,8 @@ def _card_from_head(
     if task_type is None:
         raise InputError(
             f"{folder}: its head is {head.kind}, which is not for a task; "
-            f"fine-tune it first, with albertine finetune {folder}"
+            f"fine-tune it first, with albertine finetune {folder}; in Python, as it is, "
+            'albertine.fill_mask_pipeline fills masks and albertine.pipeline with task="embed" embeds texts'
         )
     labels = label_names or tuple(f"LABEL_{number}" for number in range(head.labels))
     return TaskCard(

@@ -21,7 +21,7 @@ class TaskSample:
     """The unit of training and scoring.
 
     An example with a long passage has several samples. A multiple-choice question is one sample with a
-    sequence for each option.
+    sequence for each option, or a sample for each option if it may have any number of them.
 
     Attributes:
         ids: token ids of each sequence, each `[tokens]`.

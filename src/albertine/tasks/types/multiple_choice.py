@@ -1,6 +1,9 @@
 """Multiple choice: one option of a question, where each option is a sequence with passage and question.
 
 A passage that is too long is truncated at its end; question and option stay complete.
+
+All questions have the same number of options, except for a model of `transformers`, which states
+none: it scores each option by itself, as a sample of its own, so that a question may have any number.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +20,7 @@ from albertine.errors import InputError
 from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings
-from albertine.tasks.card import TaskCard
+from albertine.tasks.card import ANY_OPTIONS, TaskCard
 from albertine.tasks.examples import Example, MultipleChoiceExample
 from albertine.tasks.formats.cells import example_id, option_columns, parse_option, parse_options
 from albertine.tasks.formats.rows import TableRow
@@ -59,7 +62,7 @@ def _num_options(example: Example) -> int:
 
 
 class MultipleChoice(TaskType):
-    """The task type "choice": one option of a question; all questions have the same number of options."""
+    """The task type "choice": one option of a question; see above for their number."""
 
     name = "choice"
     title = "multiple choice"
@@ -139,8 +142,8 @@ class MultipleChoice(TaskType):
 
         Args:
             examples: all questions.
-            num_options: number of options of each question; if None, that of most questions, all of which are
-                then read first.
+            num_options: number of options of each question, or `ANY_OPTIONS`; if None, that of most
+                questions, all of which are then read first.
             errors: handles the questions with another number of options.
         """
         if num_options is None:
@@ -153,7 +156,7 @@ class MultipleChoice(TaskType):
             only_options = (only_options or index == 0) and not (example.context or example.question)
             num_labeled += example.is_labeled
             num_first += example.correct_option == 0
-            if len(example.options) == num_options:
+            if num_options in (len(example.options), ANY_OPTIONS):
                 yield example
             else:
                 errors.handle(
@@ -171,14 +174,14 @@ class MultipleChoice(TaskType):
             )
 
     def encode(self, examples: Sequence[MultipleChoiceExample]) -> list[EncodedExample]:
-        """Return one sample for each question, with a sequence for each option."""
+        """Return one sample for each question, with a sequence for each option, or one for each option."""
         texts = [
             text for example in examples for text in (example.context, example.question, *example.options)
         ]
         token_ids = iter(self._builder.encode(texts))
         encoded = []
         for example in examples:
-            if len(example.options) != self._num_options:
+            if self._num_options not in (len(example.options), ANY_OPTIONS):
                 raise InputError(
                     f"{example.location}: {len(example.options)} options, "
                     f"where others have {self._num_options}"
@@ -189,8 +192,13 @@ class MultipleChoice(TaskType):
             ids, segments, parts = zip(*sequences, strict=True)
             longest = len(context) + len(question) + max(map(len, options)) + _NUM_SPECIAL_TOKENS
             num_truncated = max(0, longest - self._builder.max_length)
-            sample = TaskSample(ids, segments, example.correct_option, parts)
-            encoded.append(EncodedExample((sample,), num_truncated_tokens=num_truncated))
+            samples: tuple[TaskSample, ...] = (TaskSample(ids, segments, example.correct_option, parts),)
+            if self._num_options == ANY_OPTIONS:
+                samples = tuple(
+                    TaskSample((option_ids,), (option_segments,), parts=(option_parts,))
+                    for option_ids, option_segments, option_parts in sequences
+                )
+            encoded.append(EncodedExample(samples, num_truncated_tokens=num_truncated))
         return encoded
 
     def _build_sequence(self, context: Ids, question: Ids, option: Ids) -> tuple[Ids, Ids, Ids]:
@@ -218,7 +226,12 @@ class MultipleChoice(TaskType):
         return (len(samples),)
 
     def sample_scores(self, output: PredictionOutput, strip: Strip) -> list[SampleScores]:  # noqa: ARG002
-        """Return the probabilities of the options for each question, each `[options]`."""
+        """Return the probabilities of the options for each question, each `[options]`.
+
+        A sample that is one option has its logit instead, `[1]`.
+        """
+        if self._num_options == ANY_OPTIONS:
+            return list(output.logits.float().cpu().numpy())
         return list(output.logits.float().softmax(1).cpu().numpy())
 
     def prediction(
@@ -228,7 +241,9 @@ class MultipleChoice(TaskType):
         scores: Sequence[SampleScores],
     ) -> Prediction:
         """Return the most probable option."""
-        (probabilities,) = scores
+        probabilities = scores[0]
+        if self._num_options == ANY_OPTIONS:
+            probabilities = torch.from_numpy(np.concatenate(scores)).softmax(0).numpy()
         best = int(probabilities.argmax())
         return {
             "option": best,
@@ -260,7 +275,9 @@ class MultipleChoice(TaskType):
             )
         ]
         for example in examples:
-            if len(example.options) != self._num_options:
+            if self._num_options == ANY_OPTIONS and len(example.options) < 2:
+                raise InputError(f"options: {len(example.options)}; a question has at least two")
+            if self._num_options not in (len(example.options), ANY_OPTIONS):
                 raise InputError(
                     f"options: {len(example.options)}; the model chooses between {self._num_options}"
                 )
@@ -268,12 +285,13 @@ class MultipleChoice(TaskType):
 
     def input_fields(self) -> tuple[InputField, ...]:
         """Return the fields of passage, question and options."""
+        count = None if self._num_options == ANY_OPTIONS else self._num_options
         padding = ("somewhere else",) * self._num_options
-        example_options = [*_EXAMPLE_OPTIONS, *padding][: self._num_options]
+        example_options = [*_EXAMPLE_OPTIONS, *padding][: count or 4]
         return (
             InputField("context", EXAMPLE_CONTEXT, required=False),
             InputField("question", EXAMPLE_QUESTION, required=False),
-            InputField("options", "\n".join(example_options), "texts", count=self._num_options),
+            InputField("options", "\n".join(example_options), "texts", count=count),
         )
 
     def prediction_schema(self) -> Schema:
