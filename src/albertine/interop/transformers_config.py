@@ -353,6 +353,21 @@ def checkpoint_model_settings(folder: Path) -> ModelSettings:
     return saved_model_settings(config, file) or model_settings_from_config(config, file)
 
 
+def checkpoint_head_settings(folder: Path) -> HeadSettings | None:
+    """Return the settings of the head of a checkpoint folder, from its config alone.
+
+    None for an encoder without a head, or with a head that is not supported. Google's code saves the heads
+    of pre-training, which its config does not name.
+    """
+    config, file = _checkpoint_config(folder)
+    if google_config_file(folder):
+        return HeadSettings(kind="pretrain")
+    try:
+        return head_settings_from_config(config, file)
+    except InputError:
+        return None
+
+
 def checkpoint_predicts_next_tokens(folder: Path) -> bool:
     """Return whether the config of a checkpoint folder says that it was trained to predict next tokens."""
     head = _saved_head_settings(*_checkpoint_config(folder))
