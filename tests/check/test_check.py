@@ -507,6 +507,17 @@ def test_combinations_of_labels_need_not_be_in_train(tmp_path: Path) -> None:
     assert found == {"labels-only-in-dev": ("error", 1)}
 
 
+def test_numbers_in_dev_where_train_has_names_are_explained(tmp_path: Path) -> None:
+    train = [{**row, "label": ("bad", "good")[n % 2]} for n, row in enumerate(reviews(0, 60))]
+    data = write(tmp_path / "a.jsonl", train)
+    for second, advice in (("1", "write the names of train in place of numbers"), ("2", "fix the spelling")):
+        dev = [{**row, "label": ("0", second)[n % 2]} for n, row in enumerate(reviews(500, 60))]
+        dev_file = write(tmp_path / "dev.jsonl", dev)
+        findings = check_data([data], CheckSettings(dev=dev_file)).findings
+        (finding,) = (finding for finding in findings if finding.kind == "labels-only-in-dev")
+        assert advice in finding.advice
+
+
 def test_words_in_capitals_are_no_damage() -> None:
     assert find_mojibake("\u00abAMANH\u00c3\u00bb disse ela.") is None
     assert find_mojibake("f\u00c3\u00bcr") == ("\u00c3\u00bc", "\u00fc")

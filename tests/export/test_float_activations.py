@@ -159,9 +159,10 @@ class ScriptedJudge(Judge):
     ],
 )
 def test_the_search_keeps_as_many_in_floating_point_as_the_score_needs(
-    scores: list[float], expected: int, exported: Path, tmp_path: Path
+    scores: list[float], expected: int, exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = shutil.copytree(exported, tmp_path / "out")
+    is_searched = len(scores) > 1
     result = quantize_judged(
         folder,
         ["model.onnx"],
@@ -173,5 +174,7 @@ def test_the_search_keeps_as_many_in_floating_point_as_the_score_needs(
     )
     assert result is not None
     assert result.float_activations == expected
+    message = "out: int8 loses 10.0 points on 100 examples (some hundred measure it better); measuring which"
+    assert (message in " ".join("".join(capsys.readouterr()).split())) == is_searched
     assert len(find_quantizers(folder, "onnx")) == 1 + 4 * 5 + 2 - expected  # embedding, layers, head
     assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in exported.iterdir())

@@ -44,6 +44,9 @@ def test_no_label_in_common_is_an_error() -> None:
     train, dev = [_example("good")] * 2, [_example("Good")]
     with pytest.raises(InputError, match=re.escape(message)):
         rare_label_messages(train, dev, "d.csv", "e.csv", header=True)
+    numbers = [_example("0"), _example("1")]
+    with pytest.raises(InputError, match="it has 0, 1; write the names in place of numbers"):
+        rare_label_messages([_example("bad"), _example("good")], numbers, "d.csv", "e.csv", header=True)
 
 
 def _example(label: str) -> TextExample:

@@ -1076,6 +1076,18 @@ def test_another_folder_than_a_model_is_named(file: str, message: str, tmp_path:
         load(tmp_path)
 
 
+@pytest.mark.parametrize("graphs", [("model.onnx",), ("model.xml", "model.bin")])
+def test_an_export_without_one_of_its_files_is_named(graphs: tuple[str, ...], tmp_path: Path) -> None:
+    for name in (*graphs, "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError, match=r"config\.json: missing in an export; copy it again, or export"):
+        load(tmp_path)
+    folder = save_transformers(transformers_model("Albert", "mlm"), tmp_path)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=rf"export\.json: missing in an export with {graphs[0]}; copy"):
+        load(folder)
+
+
 @pytest.mark.parametrize(
     ("family", "key"), [("Albert", "classifier_dropout_prob"), ("Bert", "hidden_dropout_prob")]
 )

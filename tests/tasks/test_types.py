@@ -30,7 +30,7 @@ from albertine.tasks.types.passage_windows import AnswerPosition
 from albertine.tasks.types.regression import Regression
 from albertine.tasks.types.span_extraction import SpanExtraction
 from albertine.tasks.types.tagging import Tagging
-from albertine.tasks.types.task_type import SampleScores
+from albertine.tasks.types.task_type import SampleScores, unknown_label_error
 from albertine.text.tokenizer import Tokenizer, load_tokenizer
 from tests.conftest import made_up_sentences
 
@@ -150,6 +150,24 @@ def test_unknown_label_is_an_error_with_location(albertine_tokenizer: Tokenizer)
         task_type.encode([TextExample("a.csv, line 3", "1", ("x",), "fine")])
     with pytest.raises(InputError, match="good, bad; write good"):
         task_type.encode([TextExample("a.csv, line 3", "1", ("x",), "Good")])
+
+
+@pytest.mark.parametrize(
+    ("label", "known", "has_advice"),
+    [
+        ("1", ("bad", "good"), True),
+        ("2", ("bad", "good"), False),
+        ("1" * 5000, ("bad", "good"), False),
+        ("²", ("bad", "good"), False),
+        ("1", ("bad", "3"), False),
+    ],
+)
+def test_numbers_in_place_of_label_names_are_explained(
+    label: str, known: tuple[str, ...], has_advice: bool
+) -> None:
+    message = str(unknown_label_error("a.csv, line 3", "label", label, known))
+    assert ("the rows have numbers where the model has names" in message) == has_advice
+    assert ("correct it, or remove such rows" in message) != has_advice
 
 
 def test_classification_predictions(albertine_tokenizer: Tokenizer) -> None:

@@ -11,7 +11,7 @@ from albertine.tasks.card import has_too_many_labels
 from albertine.tasks.formats.cells import joined_label
 from albertine.tasks.formats.decimals import has_decimal_comma
 from albertine.tasks.formats.headers import is_number
-from albertine.tasks.label_spelling import labels_alike, missing_marks
+from albertine.tasks.label_spelling import is_number_of_name, labels_alike, missing_marks
 
 _MAX_LABELS = 10_000  # distinct ones that are counted, and as many more that are not numbers
 _MAX_CLASSES = 50  # more numbers than that are values, not classes
@@ -115,10 +115,13 @@ class LabelCheck:
             yield self._joined_finding(train, *joined)
         yield from _spelling_findings(train.keys() | dev.keys())
         if new := [label for label in dev if label not in train]:
+            advice = "add examples to train, or fix the spelling"
+            if all(is_number_of_name(label, train) for label in new):
+                advice = "write the names of train in place of numbers"
             yield Finding(
                 "error", "labels-only-in-dev", "labels of dev that are not in train", len(new),
                 ", ".join(map(display_text, new[:_LISTED])), self._first_location("dev", new[0]),
-                "add examples to train, or fix the spelling",
+                advice,
             )  # fmt: skip
 
     def _first_location(self, split: str, label: str) -> str:

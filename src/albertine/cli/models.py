@@ -55,7 +55,8 @@ def info(
     else:
         resolved_settings = options.read_settings(InfoSettings, model=source)
     if source or compare or options.sets("model"):
-        info_table.show_models(model_info.compared_infos(resolved_settings, source, compare), as_json=json)
+        infos = model_info.compared_infos(resolved_settings, source, compare, folder)
+        info_table.show_models(infos, as_json=json)
     else:
         if not json:
             model_info.check_shown_for_presets(resolved_settings)

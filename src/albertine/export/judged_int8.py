@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # needs optional libraries
     from albertine.export.quantizers import Quantizer
 
 _MIN_CALIBRATION = 50
+_MIN_JUDGED = round(100 / SEARCH_ABOVE_LOSS)  # with fewer examples, one of them is more points than that
 _MEASURED_TOKENS = 2048  # tokens of the calibration input on which errors are measured
 
 # Runs the export in a folder on strips, and yields its outputs by name.
@@ -69,9 +70,11 @@ def quantize_judged(
     _quantize(folder, files, settings, strips)
     scores = Int8Scores(judge.score_source(), judge.score_export(folder))
     if scores.loss > SEARCH_ABOVE_LOSS:
+        after = scores.after
+        few = " (some hundred measure it better)" if after.count < _MIN_JUDGED else ""
         progress.print_message(
-            f"{name}: int8 loses {scores.loss:.1f} points; measuring which activations must stay in floating "
-            "point"
+            f"{name}: int8 loses {scores.loss:.1f} points on {after.count:,} {after.unit}{few}; measuring "
+            "which activations must stay in floating point"
         )
         with TemporaryDirectory(dir=folder) as original:
             export = _copy_export(folder, files, settings, Path(original))

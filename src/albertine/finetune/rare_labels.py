@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.tasks.examples import Example
+from albertine.tasks.label_spelling import is_number_of_name
 
 _LISTED = 5
 
@@ -34,9 +35,11 @@ def rare_label_messages(
             f"them: {_listed(only_in_dev)}; add examples, or give --dev"
         )
     elif only_in_dev and not any(counts.keys() & set(example.label_names) for example in dev):
+        are_numbers = all(is_number_of_name(label, counts) for label in only_in_dev)
+        advice = "write the names in place of numbers" if are_numbers else "fix the spelling"
         raise InputError(
             f"{dev_data}: no label of the training data, which has {_listed(sorted(counts))}; it has "
-            f"{_listed(only_in_dev)}; fix the spelling"
+            f"{_listed(only_in_dev)}; {advice}"
         )
     elif only_in_dev:
         messages.append(

@@ -22,6 +22,12 @@ _PARAMETER_LABELS = {
     "pooler": "pooler",
 }
 
+_HEAD_LABELS = {
+    "mlm_head": "MLM head (decoder tied)",
+    "pair_head": "pair head",
+    "task_head": "task head",
+}
+
 _PRESETS_NOTE = """
 Parameters are exact and include encoder and pooler; the paper rounds and counts slightly
 differently. GFLOP is per token of a forward pass at up to {length} tokens per sequence.
@@ -89,13 +95,16 @@ def show_presets(infos: Sequence[ModelInfo], *, as_json: bool) -> None:
 def _sections(reports: Sequence[ModelInfo]) -> list[tuple[str, list[InfoRow]]]:
     first = reports[0].settings
     shape = f"batch {first.batch_size}, {first.length} tokens, {first.precision}"
+    # Operations and memory of training are those of pre-training, whatever head a checkpoint has.
+    is_pretrained = reports[0].parameters.pair_head > 0
+    training = "Training memory" if is_pretrained else "Memory of pre-training"
     sections = [
         ("Shape", _shape_rows()),
-        ("Parameters", _parameter_rows()),
+        ("Parameters", _parameter_rows(reports)),
         ("Token embedding", _embedding_rows()),
         (f"Operations per token, at {first.length} tokens", _flops_rows()),
         ("Weights", [_weight_row(precision) for precision in ("fp32", "bf16", "int8")]),
-        (f"Training memory, {shape}", _memory_rows()),
+        (f"{training}, {shape}", _memory_rows()),
         (f"Data-parallel training, {first.processes} processes", _data_parallel_rows()),
     ]
     if first.memory is not None:
@@ -136,12 +145,12 @@ def _shape_rows() -> list[InfoRow]:
     ]
 
 
-def _parameter_rows() -> list[InfoRow]:
+def _parameter_rows(reports: Sequence[ModelInfo]) -> list[InfoRow]:
+    heads = [part for part in _HEAD_LABELS if any(getattr(info.parameters, part) for info in reports)]
     return [
         *(_part_row(part, label) for part, label in _PARAMETER_LABELS.items()),
         ("encoder", lambda info: f"{info.parameters.encoder:,}"),
-        ("MLM head (decoder tied)", lambda info: f"{info.parameters.mlm_head:,}"),
-        ("pair head", lambda info: f"{info.parameters.pair_head:,}"),
+        *(_part_row(part, _HEAD_LABELS[part]) for part in heads),
         ("total", lambda info: f"{info.parameters.total:,}"),
         ("by the paper's count", lambda info: f"{info.paper_count:,}"),
         ("encoder of same-shape BERT", lambda info: f"{info.bert_encoder_count:,} ({_bert_fraction(info)})"),

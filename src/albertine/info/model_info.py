@@ -1,18 +1,18 @@
 """The report of `albertine info`: parameters, operations, memory and gradient traffic of a model.
 
-The report is computed from the settings alone; no model is built. `info_table` prints it.
+The report is computed from the settings alone, without weights. `info_table` prints it.
 """
 
 import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from albertine.display import display_text
 from albertine.errors import InputError, did_you_mean
 from albertine.info.published import TABLE_1, paper_parameter_count
 from albertine.interop.hub import locate_checkpoint
-from albertine.interop.transformers_config import checkpoint_model_settings
+from albertine.interop.transformers_config import checkpoint_head_settings, checkpoint_model_settings
 from albertine.model.cost import (
     BYTES_PER_VALUE,
     FlopsPerToken,
@@ -24,9 +24,12 @@ from albertine.model.cost import (
     training_memory,
 )
 from albertine.model.parameter_counts import ParameterCounts, bert_of_same_shape, count_parameters
-from albertine.settings import MODEL_PRESETS, ModelSettings, SettingError, Settings, setting
+from albertine.settings import MODEL_PRESETS, HeadSettings, ModelSettings, SettingError, Settings, setting
 from albertine.settings.presets import training_of_preset
 from albertine.settings.schema import first_changed
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _BYTES_PER_UNIT = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BYTES_PER_UNIT |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -83,7 +86,7 @@ class ModelInfo:
         name: name of the preset or checkpoint.
         model: settings of the model.
         settings: length, batch size, precision, processes and memory that the report assumes.
-        parameters: exact counts by part.
+        parameters: exact counts by part; of a checkpoint, with the head that it has.
         paper_count: parameters as the paper counts them.
         published_millions: the paper's number in millions, for its own models.
         bert_encoder_count: encoder parameters of the BERT with this width and depth.
@@ -140,6 +143,7 @@ class ModelInfo:
                 "total": self.parameters.total,
                 "encoder": self.parameters.encoder,
                 "pretraining_heads": self.parameters.pretraining_heads,
+                "task_head": self.parameters.task_head,
                 "by_part": by_part,
                 "paper_count": self.paper_count,
                 "published_millions": self.published_millions,
@@ -174,8 +178,14 @@ class ModelInfo:
         }
 
 
-def model_info(name: str, settings: InfoSettings) -> ModelInfo:
-    """Return the report on one model."""
+def model_info(name: str, settings: InfoSettings, folder: Path | None = None) -> ModelInfo:
+    """Return the report on one model.
+
+    Args:
+        name: name of the model.
+        settings: settings of the report.
+        folder: folder of the checkpoint, whose head is counted; if not given, the heads of pre-training are.
+    """
     model, length, precision = settings.model, settings.length, settings.precision
     memory = settings.memory_bytes()
     largest_batch_sizes = None
@@ -184,14 +194,17 @@ def model_info(name: str, settings: InfoSettings) -> ModelInfo:
             key: largest_batch_size(model, memory, length=length, precision=precision, recompute=recompute)
             for key, recompute in (("without_recomputation", False), ("with_recomputation", True))
         }
+    parameters, bert = count_parameters(model), count_parameters(bert_of_same_shape(model))
+    if folder is not None:
+        parameters = count_with_head(model, checkpoint_head_settings(folder))
     return ModelInfo(
         name=name,
         model=model,
         settings=settings,
-        parameters=count_parameters(model),
+        parameters=parameters,
         paper_count=paper_parameter_count(model),
         published_millions=TABLE_1.get(name) if MODEL_PRESETS.get(name) == model else None,
-        bert_encoder_count=count_parameters(bert_of_same_shape(model)).encoder,
+        bert_encoder_count=bert.encoder if parameters.pooler else bert.encoder - bert.pooler,
         flops=count_flops(model, length),
         training_memory=_estimate_training_memory(settings, recompute=False),
         training_memory_recomputed=_estimate_training_memory(settings, recompute=True),
@@ -199,6 +212,35 @@ def model_info(name: str, settings: InfoSettings) -> ModelInfo:
         sent_bytes=all_reduce_bytes_per_step(model, settings.processes),
         largest_batch_sizes=largest_batch_sizes,
     )
+
+
+def count_with_head(model: ModelSettings, head: HeadSettings | None) -> ParameterCounts:
+    """Return the parameter counts of a model with the head of its checkpoint; None for no head."""
+    counts = count_parameters(model)
+    if head is None:
+        return replace(counts, mlm_head=0, pair_head=0)
+    if head.kind == "pretrain":
+        return counts
+    if head.kind == "mlm":
+        return replace(counts, pooler=0, pair_head=0)
+    # These need torch, which a report on presets does without.
+    import torch
+    from torch import nn
+
+    from albertine.model.learned_exit import ExitUnit
+    from albertine.model.model import make_head
+
+    with torch.device("meta"):
+        one_head = make_head(model, head, nn.Embedding(1, 1))  # only heads of pre-training use the embedding
+        exit_unit = ExitUnit(model.hidden_size) if head.learned_exit else nn.Identity()
+    pooler = counts.pooler if hasattr(one_head, "pooler") else 0
+    heads = model.layers if head.exits == "own" else 1
+    task_head = heads * _parameter_count(one_head) + _parameter_count(exit_unit) - pooler
+    return replace(counts, pooler=pooler, mlm_head=0, pair_head=0, task_head=task_head)
+
+
+def _parameter_count(module: "nn.Module") -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _estimate_training_memory(settings: InfoSettings, *, recompute: bool) -> TrainingMemory:
@@ -254,9 +296,18 @@ def preset_infos(settings: InfoSettings) -> list[ModelInfo]:
     ]
 
 
-def compared_infos(settings: InfoSettings, name: str | None, compared_preset: str | None) -> list[ModelInfo]:
-    """Return the report on a model and, if a preset to compare with is given, the report on it."""
-    reports = [model_info(_display_name(settings.model, name), settings)]
+def compared_infos(
+    settings: InfoSettings, name: str | None, compared_preset: str | None, folder: Path | None = None
+) -> list[ModelInfo]:
+    """Return the report on a model and, if a preset to compare with is given, the report on it.
+
+    Args:
+        settings: settings of the report.
+        name: name of the model; None if only its settings are given.
+        compared_preset: name of the preset.
+        folder: folder of the model if it is a checkpoint.
+    """
+    reports = [model_info(_display_name(settings.model, name), settings, folder)]
     if compared_preset is not None:
         reports.append(model_info(compared_preset, _compared_settings(settings, compared_preset)))
     return reports

@@ -13,6 +13,7 @@ from albertine.settings.export import ExportFormat, ExportPrecision
 
 EXPORT_FILE = "export.json"
 EXPORT_AGAIN = "export the model again, with albertine export"
+COPY_AGAIN = f"copy it again, or {EXPORT_AGAIN}"
 _FORMAT_NUMBER = 3  # of format 1, positions are wrong in OpenVINO; of 2, web exports have other inputs
 _FILE_NAME = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*", re.ASCII)
 
@@ -40,7 +41,7 @@ class ExportRecord:
         content = {"format": _FORMAT_NUMBER, **asdict(self)}
         (folder / EXPORT_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
-    def check_files(self, folder: Path, advice: str = f"copy it again, or {EXPORT_AGAIN}") -> None:
+    def check_files(self, folder: Path, advice: str = COPY_AGAIN) -> None:
         """Raise `InputError` if a file of the model is missing or has another checksum.
 
         Args:
@@ -52,6 +53,12 @@ class ExportRecord:
                 raise InputError(f"{folder / name}: missing; {advice}")
             if file_checksum(folder / name) != checksum:
                 raise InputError(f"{folder / name}: damaged or changed; {advice}")
+
+
+def exported_graph(folder: Path) -> Path | None:
+    """Return the first graph of ONNX or OpenVINO in a folder; None if there is none."""
+    openvino = (file for file in folder.glob("*.xml") if file.with_suffix(".bin").exists())
+    return min((*folder.glob("*.onnx"), *openvino), default=None)
 
 
 def read_export_record(folder: Path) -> ExportRecord:

@@ -14,6 +14,7 @@ from albertine import progress
 from albertine.display import display_text, display_value
 from albertine.errors import InputError
 from albertine.input_files import read_json_object
+from albertine.interop.export_record import COPY_AGAIN, EXPORT_FILE, exported_graph
 from albertine.interop.tensor_names import (
     ARCHITECTURE_SUFFIXES,
     NEXT_SENTENCE_ARCHITECTURE,
@@ -98,12 +99,22 @@ def read_config(file: Path) -> Mapping[str, Any]:
     try:
         return read_json_object(file, "get the file again")
     except OSError as error:
-        has_weights = any(next(file.parent.glob(pattern), None) for pattern in ("*.safetensors", "*.bin"))
-        if isinstance(error, FileNotFoundError) and not has_weights:
-            for name, description in _OTHER_FOLDERS.items():
-                if file.with_name(name).exists():
-                    raise InputError(f"{file.parent}: {description}; name a model") from None
+        _refuse_other_folder(file, error)
         raise InputError(f"{file}: {error.strerror}; a checkpoint folder needs a config.json") from None
+
+
+def _refuse_other_folder(file: Path, error: OSError) -> None:
+    """Raise `InputError` if a config is missing in a folder that is not a checkpoint."""
+    folder = file.parent
+    if not isinstance(error, FileNotFoundError) or any(folder.glob("*.safetensors")):
+        return
+    if (folder / EXPORT_FILE).exists() or exported_graph(folder):
+        raise InputError(f"{file}: missing in an export; {COPY_AGAIN}") from None
+    if any(folder.glob("*.bin")):
+        return
+    for name, description in _OTHER_FOLDERS.items():
+        if (folder / name).exists():
+            raise InputError(f"{folder}: {description}; name a model") from None
 
 
 def _displayed(value: object) -> str:
@@ -357,6 +368,21 @@ def checkpoint_model_settings(folder: Path) -> ModelSettings:
     """Return the model settings of a checkpoint folder, from its config alone."""
     config, file = _checkpoint_config(folder)
     return saved_model_settings(config, file) or model_settings_from_config(config, file)
+
+
+def checkpoint_head_settings(folder: Path) -> HeadSettings | None:
+    """Return the settings of the head of a checkpoint folder, from its config alone.
+
+    None for an encoder without a head, or with a head that is not supported. Google's code saves the heads
+    of pre-training, which its config does not name.
+    """
+    config, file = _checkpoint_config(folder)
+    if google_config_file(folder):
+        return HeadSettings(kind="pretrain")
+    try:
+        return head_settings_from_config(config, file)
+    except InputError:
+        return None
 
 
 def checkpoint_predicts_next_tokens(folder: Path) -> bool:

@@ -18,6 +18,7 @@ from torch import Tensor
 from albertine.display import display_long
 from albertine.errors import InputError
 from albertine.input_files import check_regular_file, read_json_object
+from albertine.interop.export_record import COPY_AGAIN, EXPORT_FILE, exported_graph
 
 _MAX_HEADER_BYTES = 4_000_000  # about 40,000 tensors; a model of 1,000 layers has half of them
 _OTHER_WEIGHTS = ("tf_model*.h5", "flax_model*.msgpack", "model.*.safetensors", "pytorch_model.*.bin")
@@ -42,6 +43,8 @@ def read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
             f"{folder}: its weights are in {other.name}, which is not supported; save them again as "
             "model.safetensors"
         )
+    if graph := exported_graph(folder):
+        raise InputError(f"{folder / EXPORT_FILE}: missing in an export with {graph.name}; {COPY_AGAIN}")
     raise InputError(f"{folder}: has no model.safetensors and no pytorch_model.bin; name a checkpoint folder")
 
 

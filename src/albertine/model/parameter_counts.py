@@ -15,7 +15,11 @@ from albertine.settings import HeadSettings, ModelSettings
 
 @dataclass(frozen=True)
 class ParameterCounts:
-    """Exact parameter counts of the encoder's parts, the pooler and the two pre-training heads."""
+    """Exact parameter counts of the encoder's parts, the pooler and the heads.
+
+    Attributes:
+        task_head: what a fine-tuned model has above its encoder and pooler, with all heads of its exits.
+    """
 
     token_embedding: int
     position_embedding: int
@@ -29,6 +33,7 @@ class ParameterCounts:
     pooler: int
     mlm_head: int
     pair_head: int
+    task_head: int = 0
 
     @property
     def pretraining_heads(self) -> int:
@@ -38,11 +43,11 @@ class ParameterCounts:
     @property
     def encoder(self) -> int:
         """Parameters of the encoder with its pooler, which fine-tuning starts from."""
-        return self.total - self.pretraining_heads
+        return self.total - self.pretraining_heads - self.task_head
 
     @property
     def total(self) -> int:
-        """All parameters that pre-training trains."""
+        """All parameters."""
         return sum(getattr(self, part) for part in self.__dataclass_fields__)
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from albertine.display import display_text
+from albertine.tasks.formats.headers import is_number
 
 _LISTED = 5
 # Not "none", which is a usual class.
@@ -40,3 +41,9 @@ def missing_marks(labels: Collection[str]) -> list[str]:
     """Return the labels that may mark a missing value, if there are others."""
     marks = sorted(label for label in labels if label.casefold() in _MISSING_MARKS)
     return marks if len(marks) < len(labels) else []
+
+
+def is_number_of_name(label: str, known: Collection[str]) -> bool:
+    """Return whether a label is the number, from 0, of one of the known labels, which all are names."""
+    is_whole_number = label.isascii() and label.isdecimal() and len(label) <= len(str(len(known)))
+    return is_whole_number and int(label) < len(known) and not any(map(is_number, known))

@@ -29,7 +29,7 @@ from albertine.tasks.formats.column_request import ColumnRequest
 from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.rows import RowError, TableRow
 from albertine.tasks.formats.tables import read_rows
-from albertine.tasks.label_spelling import labels_alike
+from albertine.tasks.label_spelling import is_number_of_name, labels_alike
 from albertine.tasks.outcomes import Outcome
 from albertine.tasks.sequences import EncodedExample, TaskSample
 from albertine.tasks.settings import DataSettings
@@ -373,6 +373,11 @@ def unknown_label_error(location: str, kind: str, label: str, known: Sequence[st
     alike = next((group for group in labels_alike({*known, label}) if label in group), ())
     other = next((spelling for spelling in alike if spelling != label), None)
     advice = f"write {display_text(other)}" if other else "correct it, or remove such rows"
+    if is_number_of_name(label, known):  # not replaced: the data may number the names in another order
+        advice = (
+            "the rows have numbers where the model has names; write the names, which id2label in config.json "
+            "and labels in task.json number from 0, maybe not as the data do"
+        )
     shown = display_text(", ".join(known))
     return InputError(
         f"{location}: {kind} {display_text(label)} is not one of the model's: {shown}; {advice}"
