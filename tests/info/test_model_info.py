@@ -38,7 +38,6 @@ def test_a_misspelled_preset_is_suggested() -> None:
     "head",
     [
         HeadSettings(kind="pretrain"),
-        HeadSettings(kind="mlm"),
         HeadSettings(kind="classify", labels=3),
         HeadSettings(kind="classify", labels=3, exits="own", learned_exit=True),
         HeadSettings(kind="classify", labels=3, exits="shared"),
@@ -53,6 +52,13 @@ def test_a_misspelled_preset_is_suggested() -> None:
 def test_the_head_of_a_checkpoint_is_counted(head: HeadSettings) -> None:
     model = Model(SMALL, head)
     assert count_with_head(SMALL, head).total == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_a_masked_lm_is_counted_with_the_pooler_that_published_ones_have() -> None:
+    model = Model(SMALL, HeadSettings(kind="mlm"))
+    pooler = SMALL.hidden_size * (SMALL.hidden_size + 1)
+    counts = count_with_head(SMALL, HeadSettings(kind="mlm"))
+    assert counts.total == sum(parameter.numel() for parameter in model.parameters()) + pooler
 
 
 def test_only_heads_that_a_checkpoint_has_are_shown(

@@ -221,8 +221,8 @@ def count_with_head(model: ModelSettings, head: HeadSettings | None) -> Paramete
         return replace(counts, mlm_head=0, pair_head=0)
     if head.kind == "pretrain":
         return counts
-    if head.kind == "mlm":
-        return replace(counts, pooler=0, pair_head=0)
+    if head.kind == "mlm":  # published ones have a pooler, which the architecture that they name has not
+        return replace(counts, pair_head=0)
     # These need torch, which a report on presets does without.
     import torch
     from torch import nn
