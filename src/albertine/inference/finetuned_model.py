@@ -123,7 +123,7 @@ def finetuned_from_model(
 
 def _states_options(model: Model, folder: Path) -> bool:
     """Return whether the folder of a model states how many options a question has, if it is to choose one."""
-    if model.head_settings.kind != "choice" or (folder / TASK_CARD_FILE).exists():
+    if not isinstance(model.head, MultipleChoiceHead) or (folder / TASK_CARD_FILE).exists():
         return True
     file = folder / "config.json"
     return states_head(read_config(file), str(file))

@@ -1,6 +1,6 @@
 """All reports in a folder of studies, as a page and as a list."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ class ReportSummary:
         data: the folder of real tasks; None without such tasks.
         page: name of the page.
         recurrence: the fits of the recurrence exponent, if there are any.
+        measures: titles of the measures, with their units; empty in reports of earlier versions.
+        diverged_arms: names of the arms that predict worse than a guess.
     """
 
     claim: str
@@ -55,6 +57,8 @@ class ReportSummary:
     recurrence: dict[str, Any] | None = None
     data: str | None = None
     protocol: str | None = None
+    measures: dict[str, str] = field(default_factory=dict)
+    diverged_arms: list[str] = field(default_factory=list)
 
     @property
     def content(self) -> str:
