@@ -31,6 +31,7 @@ from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTarget
 from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.model import HeadKind
 
 LENGTHS = (7, 12, 3, 12)
 CLASS_SUFFIXES = {
@@ -433,20 +434,21 @@ def test_an_encoder_without_a_head_is_no_masked_lm(
 def test_message_says_that_a_head_of_the_same_kind_is_dropped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    progress.set_quiet(False)
     folder = save_transformers(transformers_model("Albert", "classify"), tmp_path)
-    capsys.readouterr()
-    load(folder, head="classify")
+
+    def message(head: HeadKind) -> str:
+        progress.set_quiet(False)
+        load(folder, head=head)
+        return capsys.readouterr().err
+
     expected = (
-        "head classify is newly initialized (head.out); the checkpoint's own classify head is dropped, "
-        "albertine.load without head keeps it"
+        "head classify is newly initialized (head.out); the checkpoint's own classify head is dropped; "
+        "albertine.load without `head` keeps it"
     )
-    assert expected in capsys.readouterr().err
-    load(folder, head="token")
-    assert "dropped" not in capsys.readouterr().err
+    assert expected in message("classify")
+    assert "dropped" not in message("token")
     edit_config(architectures=["AlbertForSomethingElse"])(folder)
-    load(folder, head="classify")
-    assert "dropped" not in capsys.readouterr().err
+    assert "dropped" not in message("classify")
 
 
 def test_another_head_is_initialized_with_a_message(

@@ -130,7 +130,7 @@ def _replaced_head(config: Mapping[str, Any], config_file: Path, new_head: HeadS
         return ""
     if own_head is None or own_head.kind != new_head.kind:
         return ""
-    return f"; the checkpoint's own {own_head.kind} head is dropped, albertine.load without head keeps it"
+    return f"; the checkpoint's own {own_head.kind} head is dropped; albertine.load without `head` keeps it"
 
 
 def _own_head(

@@ -16,7 +16,8 @@ def output_from_logits(head: HeadSettings, logits: Mapping[str, Tensor]) -> Any:
 
     Args:
         head: settings of the head.
-        logits: its logits by name, see `Head.logits`; those of options, [sequences].
+        logits: its logits by name, see `Head.logits`; of a multiple-choice head, one for each sequence, which
+            is an option.
     """
     match head.kind:
         case "mlm":

@@ -147,7 +147,6 @@ _EXPECTED_FILES = {
     "race": "train/middle/*.txt, train/high/*.txt, and the same in dev",
     "dream": "train.json and dev.json",
 }
-TASKS_WITH_SOURCES = tuple(_FINDERS)
 
 
 def _by_name(*files: Path) -> dict[str, Path]:
