@@ -39,7 +39,26 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "world" / "text"
 
 
+def write_published_model(folder: Path, stories: Path) -> None:
+    """Write a small masked LM of `transformers` with a tokenizer, in place of a published one."""
+    import torch
+    from transformers import AlbertConfig, AlbertForMaskedLM
+
+    build_tokenizer([str(stories)], folder, TokenizerSettings(vocab_size=800, allow_smaller=True))
+    torch.manual_seed(0)
+    config = AlbertConfig(
+        vocab_size=800,
+        embedding_size=32,
+        hidden_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=128,
+    )
+    AlbertForMaskedLM(config).save_pretrained(folder)
+
+
 def test_own_language(stories: Path, tmp_path: Path) -> None:
+    write_published_model(tmp_path / "base", stories)
     shutil.copytree(stories, tmp_path / "my-text")
     write_reviews(tmp_path / "reviews.csv", 0, 200)
     write_reviews(tmp_path / "dev.csv", 2, 100)
@@ -47,6 +66,8 @@ def test_own_language(stories: Path, tmp_path: Path) -> None:
     replacements = {
         "--vocab-size 8000": "--vocab-size 800",
         "--held-out 0.01": "--held-out 0.05",
+        "albert/albert-base-v2": "base",
+        "--out runs/adapted --train.minutes 60": "--out runs/adapted --train.steps 5",
         "--model albertine-tiny --train.minutes 60": "--model demo --train.steps 20",
         "albertine finetune": "albertine finetune --train.steps 60 --train.batch-size 8 --train.lr 4e-3",
         "--seeds 3": "--seeds 2",
@@ -74,21 +95,7 @@ def test_student(tmp_path: Path) -> None:
 
 
 def test_engineer(stories: Path, tmp_path: Path) -> None:
-    import torch
-    from transformers import AlbertConfig, AlbertForMaskedLM
-
-    base = tmp_path / "base"
-    build_tokenizer([str(stories)], base, TokenizerSettings(vocab_size=800, allow_smaller=True))
-    torch.manual_seed(0)
-    config = AlbertConfig(
-        vocab_size=800,
-        embedding_size=32,
-        hidden_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=128,
-    )
-    AlbertForMaskedLM(config).save_pretrained(base)
+    write_published_model(tmp_path / "base", stories)
     for seed, (name, count) in enumerate({"train": 200, "dev": 100, "new": 5}.items()):
         write_reviews(tmp_path / f"{name}.csv", seed, count, labeled=name != "new")
     replacements = {
