@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 import torch
 from tests.export.export_fixtures import LABELS, TEXTS
-from tests.task_fixtures import MODEL
+from tests.task_fixtures import MODEL, save_untrained_model
 
 from albertine.cli import app
 from albertine.command import run_command
@@ -31,6 +31,7 @@ from albertine.model.model import Model
 from albertine.settings import HeadSettings, SettingError
 from albertine.settings.engine import EngineOptions
 from albertine.settings.export import ExportFormat
+from albertine.tasks.card import TaskCard
 from albertine.text.tokenizer import load_tokenizer
 
 SHORT = "ka lobra dormi"
@@ -89,6 +90,24 @@ def test_the_task_is_checked(classifier: Path, data: Path, tmp_path: Path) -> No
     settings = ExportSettings(precision="int8", data=str(data), task="squad-2.0")
     with pytest.raises(InputError, match=r"its task type is classify, but --task squad-2\.0 is of type span"):
         export(classifier, tmp_path / "out", settings)
+
+
+def test_the_task_of_a_folder_that_does_not_name_it(checkpoint: Path, tmp_path: Path) -> None:
+    folder = save_untrained_model(
+        tmp_path / "model", checkpoint, HeadSettings("span"), TaskCard("span", "span", max_length=64)
+    )
+    (folder / "task.json").unlink()
+    export(folder, tmp_path / "out", ExportSettings(task="squad-2.0"))
+    question = {"question": "Ka lo?", "context": "Ka lo mi."}
+    expected = pipeline(folder, task="squad-2.0", precision="fp32")(**question)
+    actual = pipeline(tmp_path / "out")(**question)
+    assert actual["no_answer_score"] == pytest.approx(expected["no_answer_score"], abs=1e-3)
+    served = load_served_model(str(folder), EngineOptions("cpu", "fp32"), task="squad-2.0")
+    assert "no_answer_score" in served.endpoints["/predict"].result_schema["properties"]
+    with pytest.raises(InputError, match=r"--task squad-2\.0: .* is pre-trained; fine-tune it first"):
+        export(checkpoint, tmp_path / "other", ExportSettings(task="squad-2.0"))
+    with pytest.raises(InputError, match="pre-trained; --task is for fine-tuned models"):
+        load_served_model(str(checkpoint), EngineOptions("cpu", "fp32"), task="squad-2.0")
 
 
 @pytest.mark.slow
@@ -245,7 +264,7 @@ def test_a_pretrained_model_in_int8_needs_a_corpus(checkpoint: Path, tmp_path: P
             export(checkpoint, tmp_path / "out", ExportSettings(to=to, precision="int8"))
 
 
-@pytest.mark.parametrize("name", ["data", "calibrate", "corpus", "task", "text"])
+@pytest.mark.parametrize("name", ["data", "calibrate", "corpus", "text"])
 def test_settings_of_int8_need_int8(name: str) -> None:
     with pytest.raises(SettingError, match="needs precision = int8"):
         replace(ExportSettings(), **{name: "x"}).check()  # type: ignore[arg-type]

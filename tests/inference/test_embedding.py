@@ -158,7 +158,7 @@ def test_wrong_calls(call: Any, message: str, pipeline: EmbeddingPipeline) -> No
         ({"task": "embed", "depth": 2}, "depth: only for predictions"),
         ({"task": "embed", "exit": "patience:2"}, "exit: only for predictions"),
         ({"task": "embed", "pooling": "max"}, "pooling max: unknown"),
-        ({"task": "embedding"}, "task embedding: unknown; known: embed"),
+        ({"task": "embedding"}, "task embedding: unknown; known: cola, .*; or embed, for vectors of texts"),
         ({"pooling": "cls"}, 'pooling: only for vectors of texts; add task="embed"'),
         ({"normalize": False}, "normalize: only for vectors of texts"),
     ],

@@ -436,6 +436,53 @@ def test_squad_prediction_files(version: str, checkpoint: Path, world: Path, tmp
     assert ("best_f1" in evaluation.metrics) is allows_no_answer
 
 
+@pytest.fixture(scope="module")
+def span_folder(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that answers questions, whose folder does not name its task, as from `transformers`."""
+    folder = tmp_path_factory.mktemp("span") / "model"
+    card = TaskCard("span", "span", max_length=64)
+    save_untrained_model(folder, checkpoint, HeadSettings("span"), card)
+    (folder / "task.json").unlink()
+    return folder
+
+
+def test_a_model_that_always_answers_says_which_questions_it_cannot_get_right(
+    span_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[list[str]] = [["mi"], [], ["lo"]]
+    for name, shown in (("all.jsonl", answers), ("answered.jsonl", answers[::2])):
+        rows = [{"question": "Ka lo?", "context": "Ka lo mi.", "answers": answer} for answer in shown]
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    message = "1 of 3 questions have no answer, but this model always gives one, so they count as wrong"
+
+    def metrics(name: str, task: str | None = None) -> dict[str, float]:
+        settings = EvaluateSettings(data=str(tmp_path / name), device="cpu", task=task)
+        return evaluate(span_folder, settings)[0].metrics
+
+    assert "best_f1" not in metrics("all.jsonl")
+    assert message in capsys.readouterr().err.replace("\n", " ")
+    assert "best_f1" in metrics("all.jsonl", "squad-2.0")
+    metrics("answered.jsonl")
+    assert "have no answer" not in capsys.readouterr().err
+
+
+def test_a_file_of_squad_needs_its_task(span_folder: Path, world: Path) -> None:
+    settings = EvaluateSettings(data=str(world / "squad/dev-v2.0.json"), device="cpu")
+    with pytest.raises(InputError, match=r"a file of SQuAD needs --task squad-1\.1 or squad-2\.0"):
+        evaluate(span_folder, settings)
+    assert evaluate(span_folder, replace(settings, task="squad-2.0"))[0].num_examples
+
+
+def test_a_pipeline_takes_the_task_of_a_folder_that_does_not_name_it(span_folder: Path) -> None:
+    question = {"question": "Ka lo?", "context": "Ka lo mi."}
+    assert "no_answer_score" not in pipeline(span_folder, device="cpu")(**question)
+    assert "no_answer_score" in pipeline(span_folder, device="cpu", task="squad-2.0")(**question)
+    same = pipeline(span_folder, device="cpu", task="span")
+    assert "no_answer_score" not in same(**question)
+    with pytest.raises(InputError, match="its task type is span, but --task sst-2 is of type classify"):
+        pipeline(span_folder, task="sst-2")
+
+
 def test_a_table_of_answers_has_the_best_one_also_where_the_prediction_is_none(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

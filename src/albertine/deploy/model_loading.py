@@ -32,6 +32,7 @@ from albertine.interop.load import has_masked_head, load_checkpoint, load_encode
 from albertine.interop.sentence_transformers_folder import has_sentence_modules
 from albertine.settings.engine import EngineOptions
 from albertine.settings.exit_rule import ExitRule
+from albertine.tasks.registry import find_task
 from albertine.tasks.types.inputs import InputField
 from albertine.tasks.types.json_schema import PROBABILITY, TEXT, Schema, array_of, object_of
 from albertine.text.token_text import token_text
@@ -43,47 +44,77 @@ _MASKS: Schema = object_of(
 _ORDER: Schema = object_of({"in_order": PROBABILITY})
 
 
-def load_served_model(source: str, options: EngineOptions, exit_rule: ExitRule | None = None) -> ServedModel:
-    """Load a fine-tuned model, an ensemble or a pre-trained model, with its endpoints."""
+def load_served_model(
+    source: str, options: EngineOptions, exit_rule: ExitRule | None = None, *, task: str | None = None
+) -> ServedModel:
+    """Load a fine-tuned model, an ensemble or a pre-trained model, with its endpoints.
+
+    Args:
+        source: a run, the folder of a checkpoint, of an export or of an ensemble, or a hub name.
+        options: device, precision and engine.
+        exit_rule: when a prediction of a fine-tuned model is final; None after all steps of depth.
+        task: task of the same type to use in place of that of a fine-tuned model; None for its own.
+    """
+    if task is not None:
+        find_task(task)  # an unknown task must fail before a model is loaded
     # The name is sent to clients, so it has no paths of the server.
     local = local_model(source)
     name = local.resolve().name if local.is_dir() else source
     if is_ensemble(local):
-        return _served_task_model(name, load_ensemble(local, options, exit_rule=exit_rule))
+        return _served_task_model(name, load_ensemble(local, options, task=task, exit_rule=exit_rule))
     folder = locate_model(source)
     if is_export(folder):
-        return _served_export(name, source, folder, options, exit_rule)
+        return _served_export(name, source, folder, options, exit_rule, task)
     if has_sentence_modules(folder):
-        return _served_sentence_model(name, folder, options, exit_rule)
+        _refuse_for_embeddings(name, exit_rule, task)
+        return _served_sentence_model(name, folder, options)
     model = load_checkpoint(folder)
     if model.missing_parameters:  # an encoder without a head
-        return _served_sentence_model(name, folder, options, exit_rule)
+        _refuse_for_embeddings(name, exit_rule, task)
+        return _served_sentence_model(name, folder, options)
     if has_masked_head(model):
-        _refuse_exits(source, exit_rule)
+        _refuse_for_pretrained(source, exit_rule, task)
         pipeline = make_fill_mask_pipeline(folder, model, options.with_fp32_default())
         return _served_fill_mask(name, folder, pipeline)
-    finetuned = finetuned_from_model(source, folder, model, options, exit_rule=exit_rule)
+    finetuned = finetuned_from_model(source, folder, model, options, task=task, exit_rule=exit_rule)
     return _served_task_model(name, finetuned)
 
 
-def _refuse_exits(source: str, exit_rule: ExitRule | None) -> None:
+def _refuse_for_pretrained(source: str, exit_rule: ExitRule | None, task: str | None) -> None:
     if exit_rule is not None:
         raise InputError(f"{source}: pre-trained; --exit and --depth are for fine-tuned models")
+    if task is not None:
+        raise InputError(f"{source}: pre-trained; --task is for fine-tuned models")
+
+
+def _refuse_for_embeddings(name: str, exit_rule: ExitRule | None, task: str | None) -> None:
+    if exit_rule is not None:
+        raise InputError(
+            f"{name}: a model for embeddings, which applies all of its layers; leave out --exit and --depth"
+        )
+    if task is not None:
+        raise InputError(f"{name}: a model for embeddings, which predicts nothing; leave out --task")
 
 
 def _served_export(
-    name: str, source: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
+    name: str,
+    source: str,
+    folder: Path,
+    options: EngineOptions,
+    exit_rule: ExitRule | None,
+    task: str | None,
 ) -> ServedModel:
     if read_export_record(folder).embeds:
-        pipeline = exported_embedding_pipeline(modules_of_folder(folder), options)
-        return _served_encoder(name, pipeline, exit_rule)
+        _refuse_for_embeddings(name, exit_rule, task)
+        return _served_encoder(name, exported_embedding_pipeline(modules_of_folder(folder), options))
     _, head, _ = read_settings(folder)
     if head.kind in ("pretrain", "mlm"):
-        _refuse_exits(source, exit_rule)
+        _refuse_for_pretrained(source, exit_rule, task)
         return _served_fill_mask(
             name, folder, exported_fill_mask_pipeline(source, folder, options.with_fp32_default())
         )
-    return _served_task_model(name, finetuned_from_export(source, folder, options, exit_rule=exit_rule))
+    finetuned = finetuned_from_export(source, folder, options, task=task, exit_rule=exit_rule)
+    return _served_task_model(name, finetuned)
 
 
 def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> ServedModel:
@@ -107,9 +138,7 @@ def _served_fill_mask(name: str, folder: Path, pipeline: FillMaskPipeline) -> Se
     )
 
 
-def _served_sentence_model(
-    name: str, folder: Path, options: EngineOptions, exit_rule: ExitRule | None
-) -> ServedModel:
+def _served_sentence_model(name: str, folder: Path, options: EngineOptions) -> ServedModel:
     """Return an encoder without a head, such as one of sentence-transformers, which only gives embeddings."""
     if options.engine not in (None, "auto", "torch"):
         raise InputError(
@@ -118,15 +147,11 @@ def _served_sentence_model(
         )
     modules = modules_of_folder(folder)
     pipeline = make_embedding_pipeline(modules, load_encoder(modules.model_folder), options)
-    return _served_encoder(name, pipeline, exit_rule)
+    return _served_encoder(name, pipeline)
 
 
-def _served_encoder(name: str, pipeline: EmbeddingPipeline, exit_rule: ExitRule | None) -> ServedModel:
+def _served_encoder(name: str, pipeline: EmbeddingPipeline) -> ServedModel:
     """Return a model that only gives embeddings."""
-    if exit_rule is not None:
-        raise InputError(
-            f"{name}: a model for embeddings, which applies all of its layers; leave out --exit and --depth"
-        )
     engine = pipeline.engine
     return ServedModel(
         name,

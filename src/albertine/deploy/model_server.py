@@ -41,7 +41,7 @@ def serve_model(
     if settings.workers > 1:
         torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
     rule = make_exit_rule(settings.exit, settings.depth)
-    model = load_served_model(job.source, settings.engine_options, rule)
+    model = load_served_model(job.source, settings.engine_options, rule, task=settings.task)
     metrics = ServerMetrics(server_routes(model), list(model.batch_functions), values, worker)
     executor = ThreadPoolExecutor(1, "batcher")
     batchers = create_batchers(model, executor, metrics)

@@ -48,6 +48,11 @@ class ServeSettings(Settings):
         "else bf16 if the machine computes it fast.",
     )
     engine: EngineName | None = setting(None, ENGINE_HELP)
+    task: str | None = setting(
+        None,
+        "Task of a fine-tuned model from other programs, whose folder does not name it, such as squad-2.0 if "
+        "a question may have no answer; by default that of the fine-tuning.",
+    )
     exit: str | None = setting(None, EXIT_HELP)
     depth: int | None = setting(None, DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from albertine import progress
 from albertine.atomic import atomic_folder
 from albertine.engines.conversion import check_convertible, check_steps
 from albertine.engines.exported_folder import open_export
@@ -23,6 +24,7 @@ from albertine.export.result import ExportResult, check_export, write_pipeline, 
 from albertine.export.settings import ExportSettings
 from albertine.export.web_page import write_page
 from albertine.export.web_tokenizer import check_web_tokenizer, find_node
+from albertine.inference.finetuned_model import adapted_card
 from albertine.interop.hub import TASK_CARD_FILE, locate_checkpoint
 from albertine.interop.load import check_has_head, has_masked_head, load_checkpoint
 from albertine.interop.save_checkpoint import write_config
@@ -31,7 +33,8 @@ from albertine.model.strip import Strip
 from albertine.settings.engine import EngineOptions
 from albertine.storage.objects import display_path
 from albertine.storage.upload import output_folder
-from albertine.tasks.checkpoint_card import read_card, read_card_file
+from albertine.tasks.card import TaskCard
+from albertine.tasks.checkpoint_card import read_card
 from albertine.text.tokenizer import load_tokenizer
 
 
@@ -62,8 +65,10 @@ def export(
     judge = None
     if settings.precision == "int8":
         judge = create_judge(str(source), folder, model, settings, must_judge=not force)
+    with progress.quiet_output(judge is not None):  # which has said how labels are named
+        card = _task_card(str(source), folder, model, settings.task)
     with output_folder(out) as local, atomic_folder(local) as partial:
-        files = _write_fp32(model, folder, partial, settings)
+        files = _write_fp32(model, folder, card, partial, settings)
         difference = _verify(model, partial, display_path(out))
         scores = None
         if settings.precision == "int8":
@@ -73,10 +78,27 @@ def export(
         written = [partial / name for name in files if (partial / name).is_file()]
         text = "" if scores is None else scores.text
         if settings.to == "web":
-            _write_page(partial, out.resolve().name, model, settings, archives)
+            _write_page(partial, out.resolve().name, model, card, settings, archives)
         write_readme(partial, out.resolve().name, model, settings, written, text)
         num_bytes = sum(file.stat().st_size for file in written)
     return ExportResult(tuple(file.name for file in written), num_bytes, difference, scores)
+
+
+def _task_card(source: str, folder: Path, model: Model, task: str | None) -> TaskCard | None:
+    """Return the task card of an export; None for a pre-trained model.
+
+    Args:
+        source: name of the model given by the user.
+        folder: folder of its checkpoint.
+        model: the model.
+        task: task to use in place of the model's own; None for its own.
+    """
+    if has_masked_head(model):
+        if task is not None:
+            raise InputError(f"--task {task}: {source} is pre-trained; fine-tune it first, or use embed")
+        return None
+    card = read_card(folder, model.settings, model.head_settings, model.label_names)
+    return card if task is None else adapted_card(card, task, source)
 
 
 def _check_steps(model: Model, source: str | Path, settings: ExportSettings) -> None:
@@ -90,26 +112,31 @@ def _check_steps(model: Model, source: str | Path, settings: ExportSettings) -> 
         )
 
 
-def _write_fp32(model: Model, folder: Path, partial: Path, settings: ExportSettings) -> list[str]:
+def _write_fp32(
+    model: Model, folder: Path, card: TaskCard | None, partial: Path, settings: ExportSettings
+) -> list[str]:
     from albertine.engines.model_files import write_model  # needs optional libraries
 
     files = write_model(model, partial, settings.to, in_steps=settings.in_steps)
     tokenizer = load_tokenizer(folder, model.settings.vocab_size)
     write_config(model, partial, tokenizer)
     write_pipeline(tokenizer, partial)
-    if not has_masked_head(model):
-        card = read_card(folder, model.settings, model.head_settings, model.label_names)
+    if card is not None:
         (partial / TASK_CARD_FILE).write_text(card.to_json(), encoding="utf-8")
     write_record(files, partial, settings, "fp32")
     return files
 
 
 def _write_page(
-    partial: Path, name: str, model: Model, settings: ExportSettings, archives: Mapping[NpmPackage, Path]
+    partial: Path,
+    name: str,
+    model: Model,
+    card: TaskCard | None,
+    settings: ExportSettings,
+    archives: Mapping[NpmPackage, Path],
 ) -> None:
     """Write the page of a web export, and compare its tokenizer with that of the model."""
     tokenizer = load_tokenizer(partial, model.settings.vocab_size)
-    card = None if has_masked_head(model) else read_card_file(partial / TASK_CARD_FILE)
     write_page(partial, name, model, tokenizer, card, settings, archives)
     check_web_tokenizer(partial, tokenizer)
 

@@ -63,7 +63,7 @@ class FinetunedJudge(Judge):
 
     def score_export(self, folder: Path) -> Accuracy:
         """Return the metrics of the export."""
-        exported = load_finetuned(folder, EngineOptions("cpu"), task=self._settings.task)
+        exported = load_finetuned(folder, EngineOptions("cpu"))
         # For messages: the folder still has its temporary name.
         return self._accuracy(replace(exported, source=f"{self._model.source} in int8"))
 

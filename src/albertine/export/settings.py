@@ -7,7 +7,7 @@ from albertine.settings import SettingError, setting
 from albertine.settings.export import ExportFormat, ExportPrecision
 from albertine.tasks.settings import DataSettings, Split
 
-_NOT_ABOUT_INT8 = ("to", "precision", "exits", "packages")
+_NOT_ABOUT_INT8 = ("to", "precision", "task", "exits", "packages")
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class ExportSettings(DataSettings):
     )
     task: str | None = setting(
         None,
-        "embed exports the encoder alone, which gives vectors of texts. For --precision int8 of a "
-        "fine-tuned model: task of the data, by default that of the fine-tuning.",
+        "embed exports the encoder alone, which gives vectors of texts. Else the task of a fine-tuned model "
+        "from other programs, whose folder does not name it, such as squad-2.0 if a question may have no "
+        "answer; by default that of the fine-tuning.",
     )
     exits: bool = setting(
         False,
@@ -67,8 +68,7 @@ class ExportSettings(DataSettings):
         if self.precision == "fp32":
             for field in fields(self):
                 value = getattr(self, field.name)
-                is_allowed = field.name in _NOT_ABOUT_INT8 or (field.name == "task" and self.embeds)
-                if not is_allowed and value != field.default:
+                if field.name not in _NOT_ABOUT_INT8 and value != field.default:
                     raise SettingError(field.name, value, "needs precision = int8", ("precision",))
         if self.to != "openvino" and self.calibrate is not None:
             raise SettingError(

@@ -112,6 +112,8 @@ def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) ->
     examples, predictions = zip(*pairs, strict=True)
     metrics = model.task_type.compute_metrics(examples, predictions)
     counts.print_warnings(f"{model.source}, {name}")
+    if message := model.task_type.evaluation_warning(examples):
+        progress.print_message(f"{model.source}, {name}: {message}")
     has_depth = "depth" in predictions[0]
     return EvaluationResult(
         model=model.source,

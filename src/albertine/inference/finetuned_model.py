@@ -175,12 +175,24 @@ def _finetuned_from_engine(
 ) -> FinetunedModel:
     tokenizer = load_tokenizer(folder, engine.model_settings.vocab_size)
     if task is not None:
-        own_labels, card = card.labels, card_for_task(card, find_task(task), name)
-        if card.labels != own_labels:
-            order = ", ".join(card.labels)
-            progress.print_message(f"{name}: its labels have no names; taken as {order}, in this order")
+        card = adapted_card(card, task, name)
     task_type = create_task_type(card, tokenizer, answerable=engine.head_settings.answerable)
     return FinetunedModel(name, folder, card, engine, tokenizer, task_type)
+
+
+def adapted_card(card: TaskCard, task: str, name: str) -> TaskCard:
+    """Return the card of a model for a task of the same type; print a message if that names the labels.
+
+    Args:
+        card: card of the model.
+        task: name of the task.
+        name: name of the model, for messages.
+    """
+    adapted = card_for_task(card, find_task(task), name)
+    if adapted.labels != card.labels:
+        order = ", ".join(adapted.labels)
+        progress.print_message(f"{name}: its labels have no names; taken as {order}, in this order")
+    return adapted
 
 
 def resolve_columns(card: TaskCard, settings: DataSettings) -> DataSettings:

@@ -24,6 +24,7 @@ from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.settings.engine import EngineName, EngineOptions
 from albertine.settings.exit_rule import make_exit_rule
 from albertine.tasks.examples import Example
+from albertine.tasks.registry import find_task
 from albertine.tasks.types.inputs import InputField, is_list
 from albertine.tasks.types.task_type import Prediction
 
@@ -100,21 +101,7 @@ class Pipeline:
 
 
 @overload
-def pipeline(
-    source: str | Path,
-    *,
-    task: None = None,
-    device: str = "auto",
-    precision: str = "auto",
-    engine: EngineName | None = None,
-    revision: str | None = None,
-    exit: str | None = None,
-    depth: int | None = None,
-) -> Pipeline: ...
-
-
-@overload
-def pipeline(
+def pipeline(  # type: ignore[overload-overlap]  # "embed" is no task
     source: str | Path,
     *,
     task: Literal["embed"],
@@ -127,10 +114,24 @@ def pipeline(
 ) -> EmbeddingPipeline: ...
 
 
+@overload
 def pipeline(
     source: str | Path,
     *,
-    task: Literal["embed"] | None = None,
+    task: str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    engine: EngineName | None = None,
+    revision: str | None = None,
+    exit: str | None = None,
+    depth: int | None = None,
+) -> Pipeline: ...
+
+
+def pipeline(
+    source: str | Path,
+    *,
+    task: str | None = None,
     device: str = "auto",
     precision: str = "auto",
     engine: EngineName | None = None,
@@ -146,7 +147,9 @@ def pipeline(
         source: a run, the folder of a checkpoint (also of `transformers`) or of an ensemble, or a hub name;
             to embed, also a folder of sentence-transformers or Google, but no ensemble. An export embeds if
             it was made with `--task embed`.
-        task: None for predictions of the model's own task, "embed" for vectors of texts.
+        task: "embed" for vectors of texts; None for predictions of the model's own task. For a model whose
+            folder does not name its task, as from `transformers`: the task, such as "squad-2.0" if a question
+            may have no answer, or "mnli" for the names of its labels.
         device: "auto", "cpu" or "cuda".
         precision: precision of the matrix products: "fp32" or "bf16"; "auto" is that of the fine-tuning, and
             fp32 to embed.
@@ -159,16 +162,25 @@ def pipeline(
         normalize: to embed, whether vectors have length 1; None for what a folder of sentence-transformers
             says, else they have.
     """
-    if task is None:
-        _refuse({"pooling": pooling, "normalize": normalize}, 'only for vectors of texts; add task="embed"')
-        rule = make_exit_rule(exit, depth)
-        options = EngineOptions(device, precision, engine)
-        return Pipeline(load_task_model(source, options, revision=revision, exit_rule=rule))
-    if task != "embed":
-        raise InputError(f"task {task}: unknown; known: embed; leave it out for the model's own task")
-    _refuse({"exit": exit, "depth": depth}, "only for predictions; leave it out to embed")
     options = EngineOptions(device, precision, engine)
-    return load_embedding_pipeline(source, options, revision=revision, pooling=pooling, normalize=normalize)
+    if task == "embed":
+        _refuse({"exit": exit, "depth": depth}, "only for predictions; leave it out to embed")
+        return load_embedding_pipeline(
+            source, options, revision=revision, pooling=pooling, normalize=normalize
+        )
+    _refuse({"pooling": pooling, "normalize": normalize}, 'only for vectors of texts; add task="embed"')
+    rule = make_exit_rule(exit, depth)
+    if task is not None:
+        _check_task(task)  # before a model is loaded
+    return Pipeline(load_task_model(source, options, task=task, revision=revision, exit_rule=rule))
+
+
+def _check_task(name: str) -> None:
+    """Raise `InputError` if there is no such task."""
+    try:
+        find_task(name)
+    except InputError as error:
+        raise InputError(f"{error}; or embed, for vectors of texts") from None
 
 
 def _check_plain(name: str, value: Any, taken: Sequence[str]) -> None:

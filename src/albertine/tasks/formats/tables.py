@@ -32,6 +32,9 @@ from albertine.text.read_errors import ReadErrors
 from albertine.text.sources import bounded_lines
 
 _ANY_COLUMNS = ColumnRequest()
+_ADVICE_ON_JSON = (
+    "; a file of SQuAD needs --task squad-1.1 or squad-2.0, and other JSON an object on each line"
+)
 
 
 def read_rows(source: str, errors: ReadErrors, request: ColumnRequest = _ANY_COLUMNS) -> Iterator[TableRow]:
@@ -110,7 +113,7 @@ def _rows_from_file(file: Path, errors: ReadErrors, choice: ColumnChoice) -> Ite
     if suffix not in TABLE_SUFFIXES:
         raise InputError(
             f"{display_path(file)}: unsupported format; supported: {', '.join(TABLE_SUFFIXES)}, also "
-            "compressed: .gz, .zst"
+            f"compressed: .gz, .zst{_ADVICE_ON_JSON if suffix == '.json' else ''}"
         )
     with open_data_file(file) as stream:
         if suffix in (".jsonl", ".ndjson"):

@@ -366,6 +366,16 @@ class SpanExtraction(TaskType):
         )
         return squad_metrics(references, answers, no_answer_scores, self.no_answer_threshold)
 
+    def evaluation_warning(self, examples: Sequence[QuestionExample]) -> str | None:
+        """Return a message if some questions have no answer, but the model always gives one."""
+        num_unanswerable = sum(not example.answers for example in examples)
+        if self.allows_no_answer or not num_unanswerable:
+            return None
+        return (
+            f"{num_unanswerable:,} of {len(examples):,} questions have no answer, but this model always "
+            "gives one, so they count as wrong; if it may give none, use --task squad-2.0"
+        )
+
     def fit_threshold(
         self, examples: Sequence[QuestionExample], predictions: Sequence[Mapping[str, Any]]
     ) -> bool:

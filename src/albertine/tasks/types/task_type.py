@@ -285,6 +285,10 @@ class TaskType(ABC):
     def compute_metrics(self, examples: Sequence[Any], predictions: Sequence[Mapping[str, Any]]) -> Metrics:
         """Return the metrics of predictions, as the task's official script computes them."""
 
+    def evaluation_warning(self, examples: Sequence[Any]) -> str | None:  # noqa: ARG002
+        """Return a message if the model cannot be right on some labeled examples, by its task, else None."""
+        return None
+
     @classmethod
     def selecting_metrics(cls, card: TaskCard) -> tuple[str, ...]:  # noqa: ARG003
         """Return the metrics by which the best model may be selected (`--metric`)."""
