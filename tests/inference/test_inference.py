@@ -483,6 +483,29 @@ def test_a_pipeline_takes_the_task_of_a_folder_that_does_not_name_it(span_folder
         pipeline(span_folder, task="sst-2")
 
 
+def test_ids_from_another_column_than_in_training_are_not_numbered_silently(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = TaskCard("classify", "classify", ("bad", "good"), max_length=64, columns={"id": "key"})
+    model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify"), card)
+    data = tmp_path / "a.csv"
+    data.write_text("number,text\n7,ka lo\n8,mi\n")
+
+    def ids(**options: Any) -> list[str]:
+        out = tmp_path / "out.jsonl"
+        out.unlink(missing_ok=True)
+        predict(str(model), PredictSettings(data=str(data), device="cpu", **options), out)
+        return [json.loads(line)["id"] for line in out.read_text().splitlines()]
+
+    assert ids() == ["0", "1"]
+    message = "a.csv: no column key, which had the ids in training; rows are numbered instead"
+    assert message in capsys.readouterr().err.replace("\n", " ")
+    assert ids(id="number") == ["7", "8"]
+    data.write_text("key,text\n5,ka lo\n")
+    assert ids() == ["5"]
+    assert "no column" not in capsys.readouterr().err
+
+
 def test_a_table_of_answers_has_the_best_one_also_where_the_prediction_is_none(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,6 +95,9 @@ def test_parquet(tmp_path: Path) -> None:
     assert read_all(tmp_path) == [SENTENCES, ["One more.", "And another."]]
     with pytest.raises(InputError, match=r"no field body; fields: text"):
         read_all(tmp_path, field="body")
+    _, errors = read_with_errors(tmp_path, skip=True, field="body")
+    assert errors.count == table.num_rows
+    assert errors.messages[0].endswith("a.parquet: no field body; fields: text; choose one with --field")
     parquet.write_table(pa.table({"text": [BOOK, None]}), tmp_path / "a.parquet")
     _, errors = read_with_errors(tmp_path, skip=True)
     assert errors.messages[0].endswith("row 1: field text is NoneType, expected text")

@@ -41,11 +41,11 @@ class Tally:
     example: str = ""
     location: str = ""
 
-    def add(self, location: str, example: str) -> None:
-        """Count a place."""
+    def add(self, location: str, example: str, count: int = 1) -> None:
+        """Count one or more places."""
         if not self.count:
             self.example, self.location = display_text(example), location
-        self.count += 1
+        self.count += count
 
     def add_all(self, other: "Tally") -> None:
         """Count the places of another tally, which come after those of this one."""

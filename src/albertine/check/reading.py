@@ -44,9 +44,9 @@ class DataErrors(ReadErrors):
         tally = self.not_utf_8 if problem.endswith(NOT_UTF_8) else self.unreadable
         tally.add(location, problem)
 
-    def record(self, message: str) -> None:
-        """Count an error that ends the reading of a source."""
-        self.unreadable.add(self._name, message.removeprefix(f"{self._name}: "))
+    def record(self, message: str, count: int = 1) -> None:
+        """Count an error of one or more records, which ends the reading of a source."""
+        self.unreadable.add(self._name, message.removeprefix(f"{self._name}: "), count)
 
 
 def is_table(name: str) -> bool:

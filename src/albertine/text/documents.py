@@ -19,7 +19,7 @@ from albertine.settings.schema import first_changed
 from albertine.storage.objects import ReplacedError
 from albertine.text.hub_datasets import hub_records
 from albertine.text.paragraphs import ends_sentence
-from albertine.text.parquet_rows import parquet_rows, parquet_schema
+from albertine.text.parquet_rows import num_rows, parquet_rows, parquet_schema
 from albertine.text.read_errors import ReadErrors
 from albertine.text.sentences import MAX_SENTENCE_LENGTH, paragraph_sentences, split_sentences, split_text
 from albertine.text.settings import ReadingSettings
@@ -207,32 +207,40 @@ def _json_records(chunk: SourceChunk, errors: ReadErrors) -> Iterator[tuple[str,
 def _parquet_records(
     chunk: SourceChunk, reading: ReadingSettings, errors: ReadErrors
 ) -> Iterator[tuple[str, Any]]:
-    import pyarrow as pa
-
     source = chunk.source
     if source.compression:
         raise InputError(
             f"{source.name}: compressed Parquet file; decompress it, Parquet has its own compression"
         )
     check_unchanged(source)
-    schema = parquet_schema(source.path)
-    if reading.field not in schema.names:
-        raise InputError(f"{source.name}: {_missing_field(reading.field, schema.names)}")
-    column_type = schema.types[schema.names.index(reading.field)]
-    if pa.types.is_nested(column_type):
-        raise InputError(
-            f"{source.name}: field {display_text(reading.field)} is {display_text(str(column_type))}, "
-            "expected text; choose another with --field"
-        )
-    for row, record in enumerate(
-        parquet_rows(source.path, [reading.field], range(chunk.start, chunk.stop), source.stored_object)
-    ):
+    groups = range(chunk.start, chunk.stop)
+    if problem := _column_problem(parquet_schema(source.path), reading.field):
+        if not errors.skip:
+            raise InputError(f"{source.name}: {problem}")
+        errors.record(f"{source.name}: {problem}", num_rows(source.path, groups))
+        return
+    for row, record in enumerate(parquet_rows(source.path, [reading.field], groups, source.stored_object)):
         location = f"{source.name}, group {chunk.start}, row {row}"
         if isinstance(record, str):
             errors.handle(location, record)
         else:
             yield location, record
     check_unchanged(source)
+
+
+def _column_problem(schema: Any, name: str) -> str | None:
+    """Return what is wrong with the column of the texts of a Parquet file; None if nothing is."""
+    from pyarrow import types
+
+    if name not in schema.names:
+        return _missing_field(name, schema.names)
+    column_type = schema.types[schema.names.index(name)]
+    if types.is_nested(column_type):
+        return (
+            f"field {display_text(name)} is {display_text(str(column_type))}, expected text; "
+            "choose another with --field"
+        )
+    return None
 
 
 def _from_records(

@@ -60,6 +60,12 @@ def num_row_groups(file: Path) -> int:
         return int(parquet_file.num_row_groups)
 
 
+def num_rows(file: Path, groups: range) -> int:
+    """Return the number of rows in some row groups of a file."""
+    with _described_errors(file) as parquet_file:
+        return sum(int(parquet_file.metadata.row_group(group).num_rows) for group in groups)
+
+
 def parquet_rows(
     file: Path,
     columns: Sequence[str],

@@ -56,8 +56,8 @@ class ReadErrors:
         """The number of errors and the first one, for a message."""
         return f"{self.count:,} unreadable records skipped, first: {self.messages[0]}"
 
-    def record(self, message: str) -> None:
-        """Count an error; list its message if fewer than `_MAX_LISTED` are listed."""
-        self.count += 1
+    def record(self, message: str, count: int = 1) -> None:
+        """Count an error of one or more records; list its message if fewer than `_MAX_LISTED` are listed."""
+        self.count += count
         if len(self.messages) < _MAX_LISTED:
             self.messages.append(message)

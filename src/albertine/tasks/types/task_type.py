@@ -164,6 +164,8 @@ class TaskType(ABC):
             label=columns.label if cls.has_labels and require_labels else None,
             texts=cls._text_columns(columns),
             target=columns.label if "label" in cls.column_settings and require_labels else None,
+            # The ids of predictions matter to the user; those of labeled rows are for messages only.
+            named_id=None if require_labels or columns.id == DataSettings().id else columns.id,
             keep=keep,
             header=columns.header,
         )
