@@ -11,9 +11,17 @@ from albertine.errors import InputError
 from albertine.pretrain.settings import PretrainSettings
 from albertine.settings import SettingsSource, build_settings
 from albertine.study.catalog import claim_names, find_claim
-from albertine.study.claim import claim_version, merged, parse_claim
+from albertine.study.claim import claim_version, merged
+from albertine.study.claim_file import parse_claim
 from albertine.study.page import _arm_settings
-from albertine.study.protocol import arm_values, check_arms, find_protocol, scale_names, shortest_training
+from albertine.study.protocol import (
+    arm_values,
+    check_arms,
+    check_other_scales,
+    find_protocol,
+    scale_names,
+    shortest_training,
+)
 from albertine.study.settings import ScaleName, StudySettings
 from albertine.study.study import claim_runs, plan_studies
 from tests.study.test_real_tasks import COLUMNS, write_dream, write_tasks
@@ -203,6 +211,11 @@ def test_another_scale_leaves_the_version_of_a_claim_the_same() -> None:
             "c.toml: recurrence and starts: the tokens of an arm would lack those of its start",
         ),
         ('than = "NSP"', 'than = "SOP"', "c.toml: expectations: SOP: compared with itself; name another arm"),
+        (
+            "",
+            CLAIM[CLAIM.index("[[expect") :].replace("margin = 5", "margin = 6"),
+            "SOP %: SOP above NSP by 5 or more: another one is about the same; remove one",
+        ),
         ("", "[scales]\nsmoke = 5", "c.toml: scales.smoke: expected a table"),
         ("", "[scales]\nsmoke.claim = 5", "c.toml: scales.smoke.claim: expected a sentence"),
         ("[arms]", "seeds = 0\n[arms]", "c.toml: seeds = 0: must be 1 to 100"),
@@ -286,6 +299,25 @@ def test_wrong_protocols(changes: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         claim = parse_claim(CLAIM + changes, "c", "c.toml")
         check_arms(claim, find_protocol(claim, "smoke"))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("[scales.evening]\nstorys = 5", "c: scales.evening: unknown field 'storys' (did you mean stories?)"),
+        ("[scales.gpu]\nseeds = 0", "c: scales.gpu.seeds = 0: must be 1 to 100"),
+        (
+            "[scales.gpu.arms]\nSOP.train.step = 5",
+            "c, arm SOP at the scale gpu: train.step = 5: unknown setting (did you mean train.steps?)",
+        ),
+        ("[finetuning]\nSOP = { runs = 3 }", "c: finetuning: the claim has no tasks at any scale; name some"),
+    ],
+)
+def test_mistakes_at_other_scales_are_found_at_the_first_one(changes: str, message: str) -> None:
+    claim = parse_claim(CLAIM + changes, "c", "c.toml")
+    with pytest.raises(InputError) as error:
+        check_other_scales(claim, "smoke")
     assert message in str(error.value)
 
 

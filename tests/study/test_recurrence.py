@@ -13,7 +13,8 @@ from scipy.optimize import least_squares
 from albertine.errors import InputError
 from albertine.settings import ModelSettings
 from albertine.study.arm_report import ArmReport
-from albertine.study.claim import ExponentRange, parse_claim
+from albertine.study.claim import ExponentRange
+from albertine.study.claim_file import parse_claim
 from albertine.study.data import find_data
 from albertine.study.display import show_reports
 from albertine.study.page import claim_page

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.errors import InputError, did_you_mean
-from albertine.study.claim import Claim, parse_claim, read_claim
+from albertine.study.claim import Claim
+from albertine.study.claim_file import parse_claim, read_claim
 from albertine.study.protocol import find_protocol, tasks_to_finetune
 from albertine.study.settings import StudySettings
 from albertine.study.task_examples import layouts_text, missing_tasks

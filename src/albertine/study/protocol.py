@@ -16,7 +16,8 @@ from albertine.pretrain.curriculum import GROW
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import model_from_checkpoint
 from albertine.settings import ModelSettings, SettingsSource, build_settings, settings_to_toml
-from albertine.study.claim import MAX_SEEDS, Claim, claim_at, merged
+from albertine.study.claim import Claim, claim_at, merged
+from albertine.study.claim_file import MAX_SEEDS
 from albertine.study.measures import find_measure, why_impossible
 from albertine.study.recurrence import check_recurrence
 from albertine.study.run_identity import RESULTS_VERSION, run_identity
@@ -87,6 +88,22 @@ def _scale_tables() -> dict[str, Any]:
 def scale_names() -> tuple[str, ...]:
     """Return the names of the scales, the smallest first."""
     return tuple(_scale_tables())
+
+
+def check_other_scales(claim: Claim, scale: str) -> None:
+    """Raise `InputError` for a mistake at another scale, which would otherwise be found after this one."""
+    for other in claim.scales.keys() - {scale}:
+        if not claim.only_scales or other in claim.only_scales:
+            protocol = find_protocol(claim, other)
+            for arm in claim.arms:
+                name = f"{claim.label}, arm {arm} at the scale {other}"
+                build_settings(PretrainSettings, SettingsSource(arm_values(claim, protocol, arm), name))
+    has_tasks = any(table.get("tasks") for table in claim.scales.values())
+    if claim.finetuning and not has_tasks:
+        raise InputError(
+            f"{claim.label}: finetuning: the claim has no tasks at any scale; name some, as in "
+            f'[scales.{scale}] tasks = ["mnli"]'
+        )
 
 
 def find_protocol(claim: Claim, scale: str) -> Protocol:

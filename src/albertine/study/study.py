@@ -36,6 +36,7 @@ from albertine.study.protocol import (
     Protocol,
     arm_values,
     check_arms,
+    check_other_scales,
     find_protocol,
     protocol_version,
     shortest_training,
@@ -162,6 +163,7 @@ def claim_runs(claims: Sequence[Claim], out: Path, settings: StudySettings) -> l
                 f"{claim.label}: the claim in {first} has the same name; rename one of the files"
             )
         protocol = find_protocol(claim, settings.scale)
+        check_other_scales(claim, settings.scale)
         if settings.seeds is not None:
             protocol = replace(protocol, seeds=settings.seeds)
         at_scale = claim_at(claim, settings.scale, has_tasks=bool(protocol.tasks))
