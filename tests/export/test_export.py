@@ -98,12 +98,16 @@ def test_the_task_of_a_folder_that_does_not_name_it(checkpoint: Path, tmp_path: 
     )
     (folder / "task.json").unlink()
     export(folder, tmp_path / "out", ExportSettings(task="squad-2.0"))
+    assert "allows_no_answer" in (tmp_path / "out" / "task.json").read_text()
     question = {"question": "Ka lo?", "context": "Ka lo mi."}
     expected = pipeline(folder, task="squad-2.0", precision="fp32")(**question)
     actual = pipeline(tmp_path / "out")(**question)
     assert actual["no_answer_score"] == pytest.approx(expected["no_answer_score"], abs=1e-3)
     served = load_served_model(str(folder), EngineOptions("cpu", "fp32"), task="squad-2.0")
     assert "no_answer_score" in served.endpoints["/predict"].result_schema["properties"]
+    (tmp_path / "out" / "task.json").unlink()
+    with pytest.raises(InputError, match=r"out/task\.json: missing; export the model again"):
+        pipeline(tmp_path / "out")
     with pytest.raises(InputError, match=r"--task squad-2\.0: .* is pre-trained; fine-tune it first"):
         export(checkpoint, tmp_path / "other", ExportSettings(task="squad-2.0"))
     with pytest.raises(InputError, match="pre-trained; --task is for fine-tuned models"):

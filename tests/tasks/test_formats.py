@@ -208,6 +208,12 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "line 1: 2 words and 1 tag; each word needs a tag",
         ),
         ("a.conll", "EU N\nrejects\n", "tag", "line 2: a word without a tag"),
+        (
+            "a.conll",
+            "In O\nNew York B-LOC\n",
+            "tag",
+            "line 2: 3 columns, where the first line has 2; if words or tags have spaces, separate columns",
+        ),
         ("a.conll", "EU;B-ORG\n", "tag", "spaces or tabs separate columns, and this line has ;"),
         ("a.tsv", "EU\tB-ORG\nrejects\tO\n", "tag", "a word and its tag, rename the file to .conll"),
         ("a.conll", "\n\n", "tag", "no sentences"),

@@ -132,7 +132,8 @@ class LabelCheck:
         count, more = len(self._counts["train"]), ""
         if count >= _MAX_LABELS:
             count, more = _MAX_LABELS, "or more "
-        message = f"{more}distinct numbers as labels: a task of type regress"
+        noun = "number as label in all rows" if count == 1 else "distinct numbers as labels"
+        message = f"{more}{noun}: a task of type regress"
         yield Finding("note", "labels", message, count)
         if count == 1:
             yield Finding(

@@ -31,7 +31,7 @@ CONLL_SUFFIXES = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt")
 
 def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Iterator[TaggedExample]:
     """Yield the sentences of a file; without `require_tags`, a line may be a word alone."""
-    suffix, name = data_suffix(file), display_path(file)
+    name, parser = display_path(file), _LineParser(data_suffix(file), require_tags=require_tags)
     words: list[str] = []
     tags: list[str] = []
     first_line, sentence_number, is_valid, num_bytes = 1, 0, True, 0
@@ -54,7 +54,7 @@ def read_sentences(file: Path, errors: ReadErrors, *, require_tags: bool) -> Ite
                 if num_bytes > MAX_TEXT_BYTES and is_valid:
                     raise RowError(f"a sentence of more than {MAX_TEXT_BYTES >> 20} MiB; add blank lines")
                 ends_sentence = not text or text.startswith("-DOCSTART-")
-                word_and_tag = None if ends_sentence else _parse_line(text, suffix, require_tags=require_tags)
+                word_and_tag = None if ends_sentence else parser.parse(text)
             except RowError as error:
                 errors.handle(f"{name}, line {line_number}", str(error))
                 is_valid = False
@@ -80,23 +80,51 @@ def _decode(line: bytes | None) -> str:
         raise RowError(NOT_UTF_8) from None
 
 
-def _parse_line(line: str, suffix: str, *, require_tags: bool) -> tuple[str, str] | None:
-    """Return the word and the tag of a line; None for a line without a word, such as a comment."""
-    if suffix == ".conllu":
-        if line.startswith("#"):
+class _LineParser:
+    """Parses the lines of one file.
+
+    Args:
+        suffix: suffix of the file.
+        require_tags: whether each word must have a tag.
+    """
+
+    def __init__(self, suffix: str, *, require_tags: bool):
+        self._suffix, self._require_tags = suffix, require_tags
+        self._num_columns: int | None = None  # of the first line with a tag, if spaces separate its columns
+
+    def parse(self, line: str) -> tuple[str, str] | None:
+        """Return the word and the tag of a line; None for a line without a word, such as a comment."""
+        if self._suffix == ".conllu":
+            return _parse_conllu(line)
+        if line.startswith("# ") and "=" in line:  # a comment above a sentence
             return None
-        cells = line.split("\t")
-        if len(cells) != _CONLLU_COLUMNS:
-            raise RowError(f"{counted(len(cells), 'column')}, where CoNLL-U has {_CONLLU_COLUMNS}")
-        # Multi-word tokens (3-4), whose words follow on their own lines, and empty nodes (5.1) are skipped.
-        return (cells[1], cells[3]) if cells[0].isdigit() else None
-    if line.startswith("# ") and "=" in line:  # a comment above a sentence
+        cells = (_TABS if "\t" in line else _SPACES).split(line)
+        if self._require_tags and len(cells) < 2:
+            other = _OTHER_SEPARATOR.search(line)
+            advice = f"; spaces or tabs separate columns, and this line has {other[1]}" if other else ""
+            raise RowError(f"a word without a tag{advice}")
+        if not self._require_tags and self._suffix == ".txt" and len(cells) > 1:
+            raise RowError("several words; give one word per line, or a table with a column of words")
+        if self._require_tags and "\t" not in line:
+            self._check_columns(len(cells))
+        return cells[0], cells[-1]
+
+    def _check_columns(self, count: int) -> None:
+        """Raise `RowError` if a space may be part of a word or a tag, and not between two columns."""
+        if self._num_columns is None:
+            self._num_columns = count
+        if count != self._num_columns:
+            raise RowError(
+                f"{counted(count, 'column')}, where the first line has {self._num_columns}; if words or tags "
+                "have spaces, separate columns by tabs"
+            )
+
+
+def _parse_conllu(line: str) -> tuple[str, str] | None:
+    if line.startswith("#"):
         return None
-    cells = (_TABS if "\t" in line else _SPACES).split(line)
-    if require_tags and len(cells) < 2:
-        other = _OTHER_SEPARATOR.search(line)
-        advice = f"; spaces or tabs separate columns, and this line has {other[1]}" if other else ""
-        raise RowError(f"a word without a tag{advice}")
-    if not require_tags and suffix == ".txt" and len(cells) > 1:
-        raise RowError("several words; give one word per line, or a table with a column of words")
-    return cells[0], cells[-1]
+    cells = line.split("\t")
+    if len(cells) != _CONLLU_COLUMNS:
+        raise RowError(f"{counted(len(cells), 'column')}, where CoNLL-U has {_CONLLU_COLUMNS}")
+    # Multi-word tokens (3-4), whose words follow on their own lines, and empty nodes (5.1) are skipped.
+    return (cells[1], cells[3]) if cells[0].isdigit() else None
