@@ -506,6 +506,42 @@ def test_ids_from_another_column_than_in_training_are_not_numbered_silently(
     assert "no column" not in capsys.readouterr().err
 
 
+def test_the_lines_of_a_text_file_are_predicted(
+    reviews_model: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    lines = tmp_path / "new.txt"
+    lines.write_text("ka ka lo\n\nmi ka\n")
+    table = write_csv(tmp_path / "new.csv", [{"review": "ka ka lo"}, {"review": "mi ka"}])
+    rows = {}
+    for data in (lines, table):
+        out = tmp_path / f"{data.suffix[1:]}.jsonl"
+        predict(str(reviews_model / "run"), PredictSettings(data=str(data), device="cpu"), out)
+        rows[data.suffix] = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row.pop("id") for row in rows[".txt"]] == ["0", "2"]  # the numbers of the lines, from 0
+    assert [row.pop("id") for row in rows[".csv"]] == ["0", "1"]
+    assert rows[".txt"] == rows[".csv"]
+
+    def refusal(model: Path, **options: Any) -> str:
+        with pytest.raises(InputError) as error:
+            settings = PredictSettings(data=str(lines), device="cpu", **options)
+            predict(str(model), settings.with_explicit_keys(set(options)), tmp_path / "x.jsonl")
+        return str(error.value)
+
+    assert "--text is not used for lines of text, which have no columns" in refusal(
+        reviews_model / "run", text="body"
+    )
+    assert "--keep needs a table" in refusal(reviews_model / "run", keep="all")
+    card = TaskCard("mnli", "classify", ("entailment", "neutral", "contradiction"), max_length=64)
+    pairs = save_untrained_model(tmp_path / "m", checkpoint, HeadSettings("classify", labels=3), card)
+    assert "new.txt, line 1: 1 text, but the model judges pairs of texts; name the column" in refusal(pairs)
+    assert not (tmp_path / "x.jsonl").exists()
+    card = replace(card, task="classify", columns={"text": "a", "text_pair": "b"})
+    pairs = save_untrained_model(tmp_path / "n", checkpoint, HeadSettings("classify", labels=3), card)
+    assert "lines of text, which have no second texts; give a table" in refusal(pairs)
+    with pytest.raises(InputError, match=r"lines of text, which have no labels; give a table, such as \.csv"):
+        evaluate(reviews_model / "run", EvaluateSettings(data=str(lines), device="cpu"))
+
+
 def test_a_table_of_answers_has_the_best_one_also_where_the_prediction_is_none(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,7 +88,8 @@ def predict(
 ) -> None:
     """Predict each row of a file with a fine-tuned model; the file may have any size. Resumes if interrupted.
 
-    Column names default to those used for fine-tuning.
+    Column names default to those used for fine-tuning. A .txt file has a text on each line, for models that
+    judge single texts.
 
     Example: albertine predict stars --data new.csv --out answers.csv
 

@@ -12,6 +12,7 @@ from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.conll import CONLL_SUFFIXES
 from albertine.tasks.formats.data_files import TABLE_SUFFIXES, data_suffix, has_header_line
 from albertine.tasks.formats.locations import check_exists, is_folder, local_data, read_locally
+from albertine.tasks.formats.texts import has_texts_as_lines
 from albertine.tasks.settings import DataSettings, Split
 from albertine.tasks.types.task_type import TaskType
 from albertine.text.hub_datasets import HUB_PREFIX
@@ -178,14 +179,17 @@ def check_column_options(data: str, settings: DataSettings, task: Task) -> None:
     """
     is_official = task.has_official_layout(data)
     # Tables for training need columns, also if dev is a CoNLL file.
-    is_conll = task.task_type.head_kind == "token" and all(
-        data_suffix(Path(file)) in CONLL_SUFFIXES for file in (data, settings.data) if file is not None
-    )
-    used, defaults = () if is_official or is_conll else task.task_type.column_settings, DataSettings()
+    files = [file for file in (data, settings.data) if file is not None]
+    is_tagged = task.task_type.head_kind == "token"
+    is_conll = is_tagged and all(data_suffix(Path(file)) in CONLL_SUFFIXES for file in files)
+    is_lines = not is_tagged and all(map(has_texts_as_lines, files))
+    has_columns = not (is_official or is_conll or is_lines)
+    used, defaults = task.task_type.column_settings if has_columns else (), DataSettings()
     for name in COLUMN_SETTINGS:
         if name not in used and getattr(settings, name) != getattr(defaults, name):
             reader = f"the official layout of {task.name}" if is_official else task.task_type.title
             reader = "a CoNLL file, whose last column has the tags" if is_conll else reader
+            reader = "lines of text, which have no columns" if is_lines else reader
             raise InputError(f"{data}: --{name.replace('_', '-')} is not used for {reader}; leave it out")
 
 

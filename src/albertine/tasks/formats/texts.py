@@ -20,6 +20,11 @@ from albertine.text.sources import bounded_lines
 _TEXT_SUFFIXES = (".txt", ".text")
 
 
+def has_texts_as_lines(source: str) -> bool:
+    """Return whether each line of a file is a text, by its suffix."""
+    return data_suffix(Path(source)) in _TEXT_SUFFIXES and not source.startswith(HUB_PREFIX)
+
+
 def read_texts(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[TextExample]:
     """Yield the texts of a file or of a data set of the hub; blank lines of a .txt file are no texts.
 
@@ -38,15 +43,14 @@ def read_texts(source: str, columns: DataSettings, errors: ReadErrors) -> Iterat
 
 
 def _rows(source: str, columns: DataSettings, errors: ReadErrors) -> Iterator[TableRow]:
-    suffix = data_suffix(Path(source))
-    if suffix in _TEXT_SUFFIXES and not source.startswith(HUB_PREFIX):
+    if has_texts_as_lines(source):
         for name in ("text", "id"):
             if getattr(columns, name) != getattr(DataSettings(), name):
                 raise InputError(f"{source}: lines of text, which have no columns; leave out --{name}")
         return _rows_from_lines(Path(source), columns.text, errors)
     if Path(source).is_dir():
         raise InputError(f"{source}: is a folder; name a file with texts")
-    if suffix not in TABLE_SUFFIXES and not source.startswith(HUB_PREFIX):
+    if data_suffix(Path(source)) not in TABLE_SUFFIXES and not source.startswith(HUB_PREFIX):
         supported = ", ".join((*_TEXT_SUFFIXES, *TABLE_SUFFIXES))
         raise InputError(f"{source}: unsupported format; supported: {supported}, also compressed: .gz, .zst")
     required = [columns.text, *([columns.id] if "id" in columns.explicit_keys else [])]

@@ -1,17 +1,22 @@
 """The base class of classification and regression: one text or a pair, encoded as one sequence."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from albertine.display import counted
+from albertine.errors import InputError
 from albertine.tasks.card import TaskCard
-from albertine.tasks.examples import TextExample
+from albertine.tasks.examples import Example, TextExample
+from albertine.tasks.formats.columns import KeepRequest
 from albertine.tasks.formats.glue import GLUE
+from albertine.tasks.formats.texts import has_texts_as_lines, read_texts
 from albertine.tasks.outcomes import ShownText, excerpt
 from albertine.tasks.sequences import EncodedExample, Ids, SequenceBuilder, TaskSample
 from albertine.tasks.settings import DataSettings
 from albertine.tasks.types.inputs import InputField, input_location, input_rows
 from albertine.tasks.types.task_type import TaskType, column_options
+from albertine.text.read_errors import ReadErrors
 from albertine.text.tokenizer import Tokenizer
 
 
@@ -28,6 +33,28 @@ class TextTask(TaskType):
     def __init__(self, tokenizer: Tokenizer, max_length: int, num_texts: int | None):
         self._builder = SequenceBuilder(tokenizer, max_length)
         self.num_texts = num_texts
+
+    @classmethod
+    def read_examples(
+        cls,
+        source: str,
+        columns: DataSettings,
+        errors: ReadErrors,
+        *,
+        require_labels: bool,
+        require_ids: bool,
+        keep: KeepRequest | None = None,
+    ) -> Iterator[Example]:
+        """Yield the examples of a table, or the lines of a file of texts, which have no labels."""
+        if not has_texts_as_lines(source):
+            yield from super().read_examples(
+                source, columns, errors, require_labels=require_labels, require_ids=require_ids, keep=keep
+            )
+            return
+        missing = "labels" if require_labels else "second texts" if columns.text_pair else None
+        if missing is not None:
+            raise InputError(f"{source}: lines of text, which have no {missing}; give a table, such as .csv")
+        yield from read_texts(source, DataSettings(), errors)
 
     @classmethod
     def required_columns(cls, columns: DataSettings, *, require_labels: bool) -> dict[str, str]:
@@ -48,6 +75,7 @@ class TextTask(TaskType):
         token_ids = iter(self._builder.encode([text for example in examples for text in example.texts]))
         encoded = []
         for example in examples:
+            self._check_number_of_texts(example)
             first, *rest = (next(token_ids) for _ in example.texts)
             parts: tuple[Ids, ...] = (first[: self._builder.max_length - 2],)
             if rest and len(rest[0]):
@@ -57,6 +85,13 @@ class TextTask(TaskType):
             sample = TaskSample((ids,), (segments,), self.label_target(example))
             encoded.append(EncodedExample((sample,), num_truncated_tokens=num_truncated))
         return encoded
+
+    def _check_number_of_texts(self, example: TextExample) -> None:
+        if self.num_texts not in (None, len(example.texts)):
+            pairs = "pairs of texts; name the column of the second with --text-pair"
+            judged = pairs if self.num_texts == 2 else "single texts; leave out --text-pair"
+            given = counted(len(example.texts), "text")
+            raise InputError(f"{example.location}: {given}, but the model judges {judged}")
 
     @abstractmethod
     def label_target(self, example: TextExample) -> Any:
