@@ -279,6 +279,10 @@ def test_wrong_claims(old: str, new: str, message: str) -> None:
             '[finetuning.SOP]\nstart = "race"\n[scales.smoke]\ntasks = ["rte"]',
             "c: finetuning.SOP: start = race: not in the world of this claim; add it to tasks",
         ),
+        (
+            "[pretrain]\nmodel.vocab_size = 600",
+            "arm NSP: model.vocab_size = 600: less than vocab_size, the 700",
+        ),
         ("[pretrain]\ntrain.step = 5", "train.step = 5: unknown setting (did you mean train.steps?)"),
         ("[pretrain]\nmodel.heads = 3", "arm NSP: "),
         (

@@ -224,42 +224,49 @@ def _changes(settings: PretrainSettings, key: str) -> bool:
 
 def check_arms(claim: Claim, protocol: Protocol) -> None:
     """Raise `InputError` if the settings of an arm are invalid, or those that a study sets itself."""
-    checked: dict[str, PretrainSettings] = {}
-    for arm in claim.arms:
-        name = f"{claim.label}, arm {arm}"
-        source = SettingsSource(arm_values(claim, protocol, arm), name)
-        of_arm = SettingsSource(merged(claim.arms[arm], protocol.arms.get(arm, {})), name)
-        if claim.equal_time not in (None, arm) and "train.steps" in of_arm.keys:
-            raise InputError(f"{name}: train.steps: its steps follow from equal_time; remove it")
-        if own := _OWN_SETTINGS & source.keys:
-            raise InputError(f"{name}: {min(own)}: a study sets it for all runs; remove it")
-        settings = checked[arm] = build_settings(PretrainSettings, source)
-        for key in ("steps", "batch_tokens"):
-            if not getattr(settings.train, key):
-                raise InputError(
-                    f"{name}: train.{key} = 0: a study needs a number, so that arms can be compared"
-                )
-        longest = settings.longest_sample()
-        if longest > settings.model.max_length:
-            raise InputError(
-                f"{name}: samples of {longest} tokens, but model.max_length = {settings.model.max_length}; "
-                "reduce objective.max_length"
-            )
-        changing = next((key for key in ("depth", "length") if _changes(settings, key)), None)
-        if claim.equal_time is not None and changing:
-            raise InputError(
-                f"{name}: curriculum.{changing}: steps with equal time need a constant cost; give one value, "
-                f'such as "{settings.model.layers if changing == "depth" else longest}", or remove equal_time'
-            )
+    arms = {arm: _arm_settings(claim, protocol, arm) for arm in claim.arms}
     for arm, plan in claim.finetuning.items():
         with _naming(claim.label):
             plan.check(protocol.tasks, f"finetuning.{arm}")
-    models = {arm: _arm_model(claim, checked, arm) for arm in claim.arms}
+    models = {arm: _arm_model(claim, arms, arm) for arm in claim.arms}
     if claim.recurrence is not None:
         with _naming(claim.label):
-            check_recurrence(list(checked.values()))
-    _check_that_arms_differ(claim, protocol, checked)
+            check_recurrence(list(arms.values()))
+    _check_that_arms_differ(claim, protocol, arms)
     _check_measures(claim, models)
+
+
+def _arm_settings(claim: Claim, protocol: Protocol, arm: str) -> PretrainSettings:
+    """Return the settings of an arm; raise `InputError` if they do not fit a study."""
+    name = f"{claim.label}, arm {arm}"
+    source = SettingsSource(arm_values(claim, protocol, arm), name)
+    of_arm = SettingsSource(merged(claim.arms[arm], protocol.arms.get(arm, {})), name)
+    if claim.equal_time not in (None, arm) and "train.steps" in of_arm.keys:
+        raise InputError(f"{name}: train.steps: its steps follow from equal_time; remove it")
+    if own := _OWN_SETTINGS & source.keys:
+        raise InputError(f"{name}: {min(own)}: a study sets it for all runs; remove it")
+    settings = build_settings(PretrainSettings, source)
+    for key in ("steps", "batch_tokens"):
+        if not getattr(settings.train, key):
+            raise InputError(f"{name}: train.{key} = 0: a study needs a number, so that arms can be compared")
+    if "model.vocab_size" in source.keys and settings.model.vocab_size < protocol.vocab_size:
+        raise InputError(
+            f"{name}: model.vocab_size = {settings.model.vocab_size:,}: less than vocab_size, the "
+            f"{protocol.vocab_size:,} tokens of the vocabulary; remove it"
+        )
+    longest = settings.longest_sample()
+    if longest > settings.model.max_length:
+        raise InputError(
+            f"{name}: samples of {longest} tokens, but model.max_length = {settings.model.max_length}; "
+            "reduce objective.max_length"
+        )
+    changing = next((key for key in ("depth", "length") if _changes(settings, key)), None)
+    if claim.equal_time is not None and changing:
+        raise InputError(
+            f"{name}: curriculum.{changing}: steps with equal time need a constant cost; give one value, "
+            f'such as "{settings.model.layers if changing == "depth" else longest}", or remove equal_time'
+        )
+    return settings
 
 
 def _arm_model(claim: Claim, arms: Mapping[str, PretrainSettings], arm: str) -> ModelSettings:
