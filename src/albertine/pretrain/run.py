@@ -3,8 +3,12 @@
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
+import torch
+
 from albertine import progress
 from albertine.corpus.corpus import open_corpus
+from albertine.device import precision_name
+from albertine.model.parameter_counts import count_parameters
 from albertine.pretrain.assembly import build_trainer
 from albertine.pretrain.curve_plot import CURVE_FILE, draw_curve
 from albertine.pretrain.default_length import describe_default_length, stored_length, with_stored_length
@@ -84,11 +88,22 @@ def _pretrain_in(run: Path, settings: PretrainSettings) -> dict[str, float]:
                 else:
                     progress.print_message(f"{run / METRICS_FILE}: missing; the run has no learning curve")
             return trainer.state.metrics
+        if distributed.is_main:
+            progress.print_message(f"{run}: {_description(settings, distributed.device)}")
         with trainer.recorder.open(trainer.last_saved_step) if distributed.is_main else nullcontext():
             trainer.train()
         if distributed.is_main:
             draw_curve(run)
         return trainer.state.metrics
+
+
+def _description(settings: PretrainSettings, device: torch.device) -> str:
+    """Return in a line what is trained and how."""
+    train = settings.train
+    return (
+        f"{count_parameters(settings.model).total:,} parameters; {train.optimizer}, learning rate up to "
+        f"{train.lr:.3g}; {precision_name(train.precision, device)} on {device.type}"
+    )
 
 
 def _stored_model_settings(run: Path, settings: PretrainSettings) -> ModelSettings | None:
