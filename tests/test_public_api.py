@@ -88,6 +88,9 @@ def test_examples_of_the_api_page_run(
             exec(block, namespace)
     assert namespace["hidden"].shape[1] == 32
     assert "mlm_loss" in namespace["metrics"]
+    assert namespace["step"] == 9
+    assert not albertine.load("runs/own").missing_parameters
+    assert albertine.fill_mask_pipeline("runs/own").fill("Ka [MASK] lo.")
     assert namespace["results"].task == "classify"
     assert namespace["count"] == 5
     assert len(Path("scores.jsonl").read_text(encoding="utf-8").splitlines()) == 5

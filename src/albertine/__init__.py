@@ -18,6 +18,9 @@ from albertine.version import __version__
 if TYPE_CHECKING:
     from albertine.check.check import CheckReport, check_data
     from albertine.check.settings import CheckSettings
+    from albertine.corpus.batches import BatchLoader
+    from albertine.corpus.corpus import Corpus
+    from albertine.corpus.dataset import PretrainDataset
     from albertine.corpus.settings import ObjectiveSettings
     from albertine.executors.cluster import open_cluster
     from albertine.export.export import export
@@ -53,8 +56,10 @@ if TYPE_CHECKING:
     from albertine.train.settings import PretrainTrainSettings
 
 _LAZY_EXPORTS = {
+    "BatchLoader": ("albertine.corpus.batches", "BatchLoader"),
     "CheckReport": ("albertine.check.check", "CheckReport"),
     "CheckSettings": ("albertine.check.settings", "CheckSettings"),
+    "Corpus": ("albertine.corpus.corpus", "Corpus"),
     "EmbedSettings": ("albertine.inference.settings", "EmbedSettings"),
     "EvaluateSettings": ("albertine.inference.settings", "EvaluateSettings"),
     "EvaluationResult": ("albertine.inference.evaluate", "EvaluationResult"),
@@ -70,6 +75,7 @@ _LAZY_EXPORTS = {
     "ObjectiveSettings": ("albertine.corpus.settings", "ObjectiveSettings"),
     "PlanSettings": ("albertine.plan.settings", "PlanSettings"),
     "PredictSettings": ("albertine.inference.settings", "PredictSettings"),
+    "PretrainDataset": ("albertine.corpus.dataset", "PretrainDataset"),
     "PretrainSettings": ("albertine.pretrain.settings", "PretrainSettings"),
     "PretrainTrainSettings": ("albertine.train.settings", "PretrainTrainSettings"),
     "ScoreSettings": ("albertine.inference.settings", "ScoreSettings"),
@@ -98,8 +104,10 @@ _LAZY_EXPORTS = {
 
 __all__ = [
     "AlbertineError",
+    "BatchLoader",
     "CheckReport",
     "CheckSettings",
+    "Corpus",
     "EmbedSettings",
     "EvaluateSettings",
     "EvaluationResult",
@@ -116,6 +124,7 @@ __all__ = [
     "ObjectiveSettings",
     "PlanSettings",
     "PredictSettings",
+    "PretrainDataset",
     "PretrainSettings",
     "PretrainTrainSettings",
     "ScoreSettings",

@@ -23,7 +23,8 @@ class Corpus:
         manifest: counts, shards and settings.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: str | Path):
+        folder = Path(folder)
         self.folder = local_folder(folder)
         self.location = folder.resolve() if storage_url(folder) is None else folder
         self.manifest = read_manifest(self.folder)
