@@ -92,6 +92,18 @@ def test_the_task_is_checked(classifier: Path, data: Path, tmp_path: Path) -> No
         export(classifier, tmp_path / "out", settings)
 
 
+def test_an_export_has_the_labels_of_its_task(checkpoint: Path, tmp_path: Path) -> None:
+    card = TaskCard("classify", "classify", ("LABEL_0", "LABEL_1", "LABEL_2"), max_length=64)
+    folder = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify", labels=3), card)
+    export(folder, tmp_path / "out", ExportSettings(task="mnli"))
+    names = ["entailment", "neutral", "contradiction"]
+    assert json.loads((tmp_path / "out" / "task.json").read_text())["labels"] == names
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert list(config["id2label"].values()) == names
+    with pytest.raises(InputError, match="--task mnly: unknown"):
+        export(folder, tmp_path / "other", ExportSettings(task="mnly"))
+
+
 def test_the_task_of_a_folder_that_does_not_name_it(checkpoint: Path, tmp_path: Path) -> None:
     folder = save_untrained_model(
         tmp_path / "model", checkpoint, HeadSettings("span"), TaskCard("span", "span", max_length=64)

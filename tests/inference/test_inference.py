@@ -498,7 +498,7 @@ def test_ids_from_another_column_than_in_training_are_not_numbered_silently(
         return [json.loads(line)["id"] for line in out.read_text().splitlines()]
 
     assert ids() == ["0", "1"]
-    message = "a.csv: no column key, which had the ids in training; rows are numbered instead"
+    message = "a.csv: no column key, which had the ids in training; rows without it are numbered"
     assert message in capsys.readouterr().err.replace("\n", " ")
     assert ids(id="number") == ["7", "8"]
     data.write_text("key,text\n5,ka lo\n")
@@ -533,7 +533,9 @@ def test_the_lines_of_a_text_file_are_predicted(
     assert "--keep needs a table" in refusal(reviews_model / "run", keep="all")
     card = TaskCard("mnli", "classify", ("entailment", "neutral", "contradiction"), max_length=64)
     pairs = save_untrained_model(tmp_path / "m", checkpoint, HeadSettings("classify", labels=3), card)
-    assert "new.txt, line 1: 1 text, but the model judges pairs of texts; name the column" in refusal(pairs)
+    assert "new.txt, line 1: 1 text, but the model judges pairs of texts; give a table with two" in refusal(
+        pairs
+    )
     assert not (tmp_path / "x.jsonl").exists()
     card = replace(card, task="classify", columns={"text": "a", "text_pair": "b"})
     pairs = save_untrained_model(tmp_path / "n", checkpoint, HeadSettings("classify", labels=3), card)

@@ -312,6 +312,10 @@ def test_wrong_protocols(changes: str, message: str) -> None:
         ("[scales.evening]\nstorys = 5", "c: scales.evening: unknown field 'storys' (did you mean stories?)"),
         ("[scales.gpu]\nseeds = 0", "c: scales.gpu.seeds = 0: must be 1 to 100"),
         (
+            "[scales.gpu.arms]\nSOP.model.vocab_size = 100",
+            "c, arm SOP at the scale gpu: model.vocab_size = 100: less than vocab_size, the 30,000 tokens",
+        ),
+        (
             "[scales.gpu.arms]\nSOP.train.step = 5",
             "c, arm SOP at the scale gpu: train.step = 5: unknown setting (did you mean train.steps?)",
         ),
@@ -323,6 +327,16 @@ def test_mistakes_at_other_scales_are_found_at_the_first_one(changes: str, messa
     with pytest.raises(InputError) as error:
         check_other_scales(claim, "smoke")
     assert message in str(error.value)
+
+
+def test_a_claim_about_tasks_needs_them_only_at_the_scale_that_runs() -> None:
+    about_tasks = CLAIM.replace("sop_accuracy", "mnli")
+    scales = '[scales.minutes]\ntasks = ["mnli"]\n[scales.smoke]\nstories = 500\n[scales.gpu]\nseeds = 3\n'
+    claim = parse_claim(about_tasks + scales, "c", "c.toml")
+    assert find_protocol(claim, "minutes").tasks == ("mnli",)
+    check_other_scales(claim, "minutes")
+    with pytest.raises(InputError, match="an expectation is about mnli"):
+        find_protocol(claim, "smoke")
 
 
 def test_arms_override_the_claim_and_the_scale() -> None:

@@ -212,7 +212,7 @@ def test_tsv_ignores_quotes(tmp_path: Path) -> None:
             "a.conll",
             "In O\nNew York B-LOC\n",
             "tag",
-            "line 2: 3 columns, where the first line has 2; if words or tags have spaces, separate columns",
+            "line 2: 3 columns, where lines before it have a word and its tag; if words or tags have spaces",
         ),
         ("a.conll", "EU;B-ORG\n", "tag", "spaces or tabs separate columns, and this line has ;"),
         ("a.tsv", "EU\tB-ORG\nrejects\tO\n", "tag", "a word and its tag, rename the file to .conll"),

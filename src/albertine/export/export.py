@@ -9,7 +9,6 @@ from pathlib import Path
 
 from torch import Tensor
 
-from albertine import progress
 from albertine.atomic import atomic_folder
 from albertine.engines.conversion import check_convertible, check_steps
 from albertine.engines.exported_folder import open_export
@@ -35,6 +34,7 @@ from albertine.storage.objects import display_path
 from albertine.storage.upload import output_folder
 from albertine.tasks.card import TaskCard
 from albertine.tasks.checkpoint_card import read_card
+from albertine.tasks.registry import find_task
 from albertine.text.tokenizer import load_tokenizer
 
 
@@ -53,10 +53,13 @@ def export(
         return export_encoder(source, Path(out), settings, force=force)
     out = Path(out)
     check_export(out, settings, force=force)
+    if settings.task is not None:
+        find_task(settings.task)  # an unknown task must fail before a model is loaded
     folder = locate_checkpoint(source)
     model = load_checkpoint(folder)
     check_has_head(model, source)
     check_convertible(model, str(source))
+    card = _task_card(str(source), folder, model, settings.task)
     if settings.in_steps:
         _check_steps(model, source, settings)
     if settings.to == "web":
@@ -65,8 +68,6 @@ def export(
     judge = None
     if settings.precision == "int8":
         judge = create_judge(str(source), folder, model, settings, must_judge=not force)
-    with progress.quiet_output(judge is not None):  # which has said how labels are named
-        card = _task_card(str(source), folder, model, settings.task)
     with output_folder(out) as local, atomic_folder(local) as partial:
         files = _write_fp32(model, folder, card, partial, settings)
         difference = _verify(model, partial, display_path(out))
@@ -118,6 +119,8 @@ def _write_fp32(
     from albertine.engines.model_files import write_model  # needs optional libraries
 
     files = write_model(model, partial, settings.to, in_steps=settings.in_steps)
+    if card is not None and card.labels:
+        model.label_names = card.labels  # the task may have named them
     tokenizer = load_tokenizer(folder, model.settings.vocab_size)
     write_config(model, partial, tokenizer)
     write_pipeline(tokenizer, partial)

@@ -3,6 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
+from albertine import progress
 from albertine.errors import InputError
 from albertine.export.accuracy import Judge, missing_data_message
 from albertine.export.finetuned_accuracy import FinetunedJudge
@@ -54,9 +55,10 @@ def create_judge(
             return None
     if is_pretrained:
         return PretrainedJudge(source, model, load_tokenizer(folder), settings)
-    finetuned = finetuned_from_model(
-        source, folder, model, EngineOptions("cpu", "fp32"), task=settings.task, fixed_options=True
-    )
+    with progress.quiet_output():  # the export has said how the task names the labels
+        finetuned = finetuned_from_model(
+            source, folder, model, EngineOptions("cpu", "fp32"), task=settings.task, fixed_options=True
+        )
     judge = FinetunedJudge(finetuned, settings)
     judge.check_data()
     return judge

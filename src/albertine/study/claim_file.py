@@ -112,18 +112,17 @@ def _check_arms(claim: Claim) -> None:
 
 
 def _check_recurrence(claim: Claim) -> None:
-    """Raise `InputError` if the exponent cannot be in its range, or the claim expects nothing."""
     expected = claim.recurrence
     if expected is not None and not PHI_BOUNDS[0] <= expected.above < expected.below <= PHI_BOUNDS[1]:
         raise InputError(
             f"recurrence: above = {expected.above:g}, below = {expected.below:g}: must be an interval within "
             f"{PHI_BOUNDS[0]:g} and {PHI_BOUNDS[1]:g}"
         )
-    if not claim.expectations and expected is None:
-        raise InputError("expectations: missing; a claim expects something")
 
 
 def _check_expectations(claim: Claim) -> None:
+    if not claim.expectations and claim.recurrence is None:
+        raise InputError("expectations: missing; a claim expects something")
     for expectation in claim.expectations:
         find_measure(expectation.measure)
         compared = [one for one in (expectation.arm, expectation.than) if isinstance(one, str)]

@@ -91,13 +91,15 @@ def scale_names() -> tuple[str, ...]:
 
 
 def check_other_scales(claim: Claim, scale: str) -> None:
-    """Raise `InputError` for a mistake at another scale, which would otherwise be found after this one."""
-    for other in claim.scales.keys() - {scale}:
-        if not claim.only_scales or other in claim.only_scales:
-            protocol = find_protocol(claim, other)
+    """Raise `InputError` for a mistake at another scale, which would otherwise be found after this one.
+
+    A claim need not be usable at every scale, so tasks and expectations are not checked.
+    """
+    for other in claim.scales:
+        if other != scale and (not claim.only_scales or other in claim.only_scales):
+            protocol = _read_protocol(claim, other)
             for arm in claim.arms:
-                name = f"{claim.label}, arm {arm} at the scale {other}"
-                build_settings(PretrainSettings, SettingsSource(arm_values(claim, protocol, arm), name))
+                _arm_settings(claim, protocol, arm, f"{claim.label}, arm {arm} at the scale {other}")
     has_tasks = any(table.get("tasks") for table in claim.scales.values())
     if claim.finetuning and not has_tasks:
         raise InputError(
@@ -119,6 +121,15 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
             f"{claim.label}: its arms and tasks are meant for the scale {' or '.join(claim.only_scales)}; "
             f"give another --scale, or copy the claim to a file and change them for {scale}"
         )
+    protocol = _read_protocol(claim, scale)
+    if claim.recurrence is None and not claim_at(claim, scale, has_tasks=True).expectations:
+        raise InputError(f"{claim.label}: expects nothing at the scale {scale}; change only_scales")
+    _check_tasks(claim_at(claim, scale, has_tasks=bool(protocol.tasks)), protocol)
+    return protocol
+
+
+def _read_protocol(claim: Claim, scale: str) -> Protocol:
+    """Return the protocol of a claim at a scale, whose keys and numbers are valid."""
     of_claim: dict[str, Any] = {"pretrain": claim.pretrain}
     if claim.seeds is not None and scale != "smoke":
         of_claim["seeds"] = claim.seeds
@@ -126,14 +137,11 @@ def find_protocol(claim: Claim, scale: str) -> Protocol:
     if fixed := {"text", "purpose"} & changes.keys():
         raise InputError(f"{claim.label}: scales.{scale}.{min(fixed)}: a claim cannot change it; remove it")
     try:
-        protocol = dataclass_from_json(Protocol, merged(scales[scale], of_claim, changes))
+        protocol = dataclass_from_json(Protocol, merged(_scale_tables()[scale], of_claim, changes))
     except JsonError as error:
         raise InputError(f"{claim.label}: scales.{scale}: {error}") from None
-    if claim.recurrence is None and not claim_at(claim, scale, has_tasks=True).expectations:
-        raise InputError(f"{claim.label}: expects nothing at the scale {scale}; change only_scales")
     _check_arms_of_scale(claim, scale, protocol)
     _check_numbers(claim, scale, protocol)
-    _check_tasks(claim_at(claim, scale, has_tasks=bool(protocol.tasks)), protocol)
     return protocol
 
 
@@ -224,7 +232,7 @@ def _changes(settings: PretrainSettings, key: str) -> bool:
 
 def check_arms(claim: Claim, protocol: Protocol) -> None:
     """Raise `InputError` if the settings of an arm are invalid, or those that a study sets itself."""
-    arms = {arm: _arm_settings(claim, protocol, arm) for arm in claim.arms}
+    arms = {arm: _arm_settings(claim, protocol, arm, f"{claim.label}, arm {arm}") for arm in claim.arms}
     for arm, plan in claim.finetuning.items():
         with _naming(claim.label):
             plan.check(protocol.tasks, f"finetuning.{arm}")
@@ -236,9 +244,8 @@ def check_arms(claim: Claim, protocol: Protocol) -> None:
     _check_measures(claim, models)
 
 
-def _arm_settings(claim: Claim, protocol: Protocol, arm: str) -> PretrainSettings:
-    """Return the settings of an arm; raise `InputError` if they do not fit a study."""
-    name = f"{claim.label}, arm {arm}"
+def _arm_settings(claim: Claim, protocol: Protocol, arm: str, name: str) -> PretrainSettings:
+    """Return the settings of an arm; raise `InputError`, which names it, if they do not fit a study."""
     source = SettingsSource(arm_values(claim, protocol, arm), name)
     of_arm = SettingsSource(merged(claim.arms[arm], protocol.arms.get(arm, {})), name)
     if claim.equal_time not in (None, arm) and "train.steps" in of_arm.keys:

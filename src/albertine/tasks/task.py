@@ -15,6 +15,7 @@ from albertine.tasks.formats.locations import check_exists, is_folder, local_dat
 from albertine.tasks.formats.texts import has_texts_as_lines
 from albertine.tasks.settings import DataSettings, Split
 from albertine.tasks.types.task_type import TaskType
+from albertine.tasks.types.text_task import TextTask
 from albertine.text.hub_datasets import HUB_PREFIX
 from albertine.text.read_errors import ReadErrors
 
@@ -182,7 +183,7 @@ def check_column_options(data: str, settings: DataSettings, task: Task) -> None:
     files = [file for file in (data, settings.data) if file is not None]
     is_tagged = task.task_type.head_kind == "token"
     is_conll = is_tagged and all(data_suffix(Path(file)) in CONLL_SUFFIXES for file in files)
-    is_lines = not is_tagged and all(map(has_texts_as_lines, files))
+    is_lines = issubclass(task.task_type, TextTask) and all(map(has_texts_as_lines, files))
     has_columns = not (is_official or is_conll or is_lines)
     used, defaults = task.task_type.column_settings if has_columns else (), DataSettings()
     for name in COLUMN_SETTINGS:

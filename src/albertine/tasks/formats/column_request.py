@@ -29,7 +29,7 @@ class ColumnRequest:
         label: column of labels, by which a header that is a row of data is recognized.
         texts: the columns of each text, by the option that names them. None may be a label.
         target: column of what a model learns to predict, or several as in "good,bad"; None if it is not read.
-        named_id: column of ids in the training data, which may be missing with a message; None for any.
+        named_id: column of ids that the training data had; a message says if it is missing.
         keep: columns to keep in the rows.
         header: whether the first line of a CSV or TSV file names its columns; else they are numbered from 1.
     """
@@ -98,8 +98,8 @@ class ColumnChoice:
         self.is_made = True
         if request.named_id is not None and request.named_id not in available:
             progress.print_message(
-                f"{source}: no column {display_text(request.named_id)}, which had the ids in training; rows "
-                "are numbered instead; --id names another column"
+                f"{location or source}: no column {display_text(request.named_id)}, which had the ids in "
+                "training; rows without it are numbered; --id names another column"
             )
         self._warn_about_header(available, first_rows, is_data=is_data)
 

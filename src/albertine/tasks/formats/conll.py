@@ -90,7 +90,7 @@ class _LineParser:
 
     def __init__(self, suffix: str, *, require_tags: bool):
         self._suffix, self._require_tags = suffix, require_tags
-        self._num_columns: int | None = None  # of the first line with a tag, if spaces separate its columns
+        self._has_pairs = False  # whether spaces separate a word and its tag, without other columns
 
     def parse(self, line: str) -> tuple[str, str] | None:
         """Return the word and the tag of a line; None for a line without a word, such as a comment."""
@@ -110,13 +110,12 @@ class _LineParser:
         return cells[0], cells[-1]
 
     def _check_columns(self, count: int) -> None:
-        """Raise `RowError` if a space may be part of a word or a tag, and not between two columns."""
-        if self._num_columns is None:
-            self._num_columns = count
-        if count != self._num_columns:
+        """Raise `RowError` if a space is probably a part of a word or a tag."""
+        self._has_pairs = self._has_pairs or count == 2
+        if self._has_pairs and count > 2:
             raise RowError(
-                f"{counted(count, 'column')}, where the first line has {self._num_columns}; if words or tags "
-                "have spaces, separate columns by tabs"
+                f"{counted(count, 'column')}, where lines before it have a word and its tag; if words or "
+                "tags have spaces, separate columns by tabs"
             )
 
 

@@ -88,7 +88,9 @@ class TextTask(TaskType):
 
     def _check_number_of_texts(self, example: TextExample) -> None:
         if self.num_texts not in (None, len(example.texts)):
-            pairs = "pairs of texts; name the column of the second with --text-pair"
+            pairs = (
+                "pairs of texts; give a table with two, and name the column of the second with --text-pair"
+            )
             judged = pairs if self.num_texts == 2 else "single texts; leave out --text-pair"
             given = counted(len(example.texts), "text")
             raise InputError(f"{example.location}: {given}, but the model judges {judged}")
