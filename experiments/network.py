@@ -72,20 +72,21 @@ class VariantEncoder(nn.Module):
             before = hidden
             if v.embedding_skip:
                 hidden = self.mix[layer, 0] * hidden + self.mix[layer, 1] * first
-            qkv = self._qkv(self._block_input(hidden, layer, 0), layer, values)
+            qkv = self._qkv(self.block_input(hidden, layer, 0), layer, values)
             context = self._attend(qkv, layout, positions)
             if rows is not None and layer == layers - 1:
                 before = before.index_select(0, rows)
                 hidden, context = hidden.index_select(0, rows), context.index_select(0, rows)
             hidden = self._add(hidden, self.out(context), layer, 0)
-            hidden = self._add(hidden, self._ffn(self._block_input(hidden, layer, 1), layer), layer, 1)
+            hidden = self._add(hidden, self._ffn(self.block_input(hidden, layer, 1), layer), layer, 1)
         if depth < layers:
             hidden = before.lerp(hidden, depth - layers + 1)
         if v.norm != "after":
             hidden = self.norms["last"](hidden)
         return layout.restore_order(hidden) if indices is None else hidden.narrow(0, 0, len(indices))
 
-    def _block_input(self, hidden: Tensor, layer: int, block: int) -> Tensor:
+    def block_input(self, hidden: Tensor, layer: int, block: int) -> Tensor:
+        """Return what attention (block 0) or the feed-forward network (block 1) of a layer reads."""
         if self.variation.norm != "after":
             hidden = self.norms[("attention_in", "ffn_in")[block]](hidden)
         return hidden + self.biases[layer, block] if self.variation.step_biases else hidden

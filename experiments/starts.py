@@ -16,7 +16,7 @@ from albertine.model.model import INITIALIZER_RANGE, Model, truncated_normal
 from albertine.pretrain.local_start import HEAD_OFFSETS, apply_local_start
 from albertine.pretrain.position_extrapolation import Sinusoids
 from albertine.settings import HeadSettings
-from experiments.network import VariantModel
+from experiments.network import VariantEncoder, VariantModel
 from experiments.variation import Variation
 
 _LINEAR_BIAS = 2.0  # with this bias GELU is nearly linear, and the norm behind it removes the constant
@@ -99,32 +99,51 @@ def _position_size(model: VariantModel) -> int:
 def _set_match_heads(model: VariantModel, score: float = 8.0, other_segment_score: float = 2.0) -> None:
     """Let the last heads attend to equal tokens, and to the other segment rather than to their own.
 
-    The last element of an embedding holds the segment, as a sign.
+    The last element of an embedding holds the segment, as a sign. The weights are scaled by the states that
+    the first layer reads, so that the scores are the same before and after the norm.
     """
     v, encoder = model.encoder.variation, model.encoder
-    head_size, position_size = v.hidden_size // v.heads, _position_size(model)
-    rest, width = v.embedding_size - position_size - 1, v.embedding_size
-    amplitude = 3 * INITIALIZER_RANGE
+    head_size, width = v.hidden_size // v.heads, v.embedding_size
     with torch.no_grad():
         encoder.segments.weight.zero_()
-        encoder.segments.weight[:, -1] = torch.tensor([amplitude, -amplitude])
+        encoder.segments.weight[:, -1] = 3 * INITIALIZER_RANGE * torch.tensor([1.0, -1.0])
         encoder.tokens.weight[:, -1] = 0
-    variance = INITIALIZER_RANGE**2 * (width - 1 + 4 * position_size) / width + amplitude**2 / width
-    token_size, segment_size = INITIALIZER_RANGE / math.sqrt(variance), amplitude / math.sqrt(variance)
+        states = _first_layer_input(encoder).double()
     to_embedding = torch.linalg.pinv(encoder.projection.weight.double())
-    count = min(head_size - 1, rest)
+    compared = slice(_position_size(model) if v.local_start else 0, width - 1)
     generator = torch.Generator().manual_seed(v.seed)
     for head in range(v.heads - v.match_heads, v.heads):
-        rotation = torch.linalg.qr(torch.randn(rest, rest, generator=generator, dtype=torch.float64))[0]
-        query = torch.zeros(head_size, width, dtype=torch.float64)
-        scale = math.sqrt(score * math.sqrt(head_size) / (count * token_size**2))
-        query[:count, position_size : position_size + rest] = scale * rotation[:count]
-        key = query.clone()
-        query[-1, -1] = math.sqrt(other_segment_score * math.sqrt(head_size)) / segment_size
-        key[-1, -1] = -query[-1, -1]
+        directions = torch.randn(width - 1 - compared.start, head_size, generator=generator).double()
+        elements = _slow_elements(v, head_size)[: len(directions)]
+        tokens = torch.zeros(head_size, width, dtype=torch.float64)
+        tokens[elements, compared] = torch.linalg.qr(directions[:, : len(elements)])[0].T
+        segment = torch.zeros_like(tokens)
+        segment[-1, -1] = 1
+        tokens, segment = tokens @ to_embedding, segment @ to_embedding
+        for part, target in ((tokens, score), (segment, other_segment_score)):
+            mean_score = (states @ part.T).square().sum(1).mean() / math.sqrt(head_size)
+            part *= (target / mean_score).sqrt()
         rows = slice(head * head_size, (head + 1) * head_size)
-        encoder.qkv.weight.data[rows] = (query @ to_embedding).float()
-        encoder.qkv.weight.data[v.hidden_size :][rows] = (key @ to_embedding).float()
+        encoder.qkv.weight.data[rows] = (tokens + segment).float()
+        encoder.qkv.weight.data[v.hidden_size :][rows] = (tokens - segment).float()
+
+
+def _first_layer_input(encoder: VariantEncoder) -> Tensor:
+    """Return what the first layer reads for each token of the vocabulary, [vocab, hidden]."""
+    ids = torch.arange(encoder.tokens.num_embeddings)
+    embedded = encoder.tokens(ids) + encoder.segments(ids % 2)
+    if encoder.positions is not None:
+        embedded = embedded + encoder.positions(ids % encoder.positions.num_embeddings)
+    return encoder.block_input(encoder.projection(encoder.norm(embedded)), layer=0, block=0)
+
+
+def _slow_elements(variation: Variation, head_size: int) -> list[int]:
+    """Return the elements of a head that positions hardly turn, without the one that compares segments."""
+    if not variation.rotary:
+        return list(range(head_size - 1))
+    pairs = head_size // 2
+    slow = [pair for pair in range(pairs - 1) if 64 * 10_000.0 ** (-pair / pairs) < 1]  # in 64 tokens
+    return slow + [pairs + pair for pair in slow]
 
 
 def apply_context_start(model: VariantModel, corpus: Corpus) -> None:

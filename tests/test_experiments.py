@@ -17,6 +17,7 @@ from experiments.network import VariantModel
 from experiments.save import published_modules
 from experiments.screen import screen
 from experiments.series import read_series, series
+from experiments.starts import new_model
 from experiments.table import table
 from experiments.variation import Variation
 
@@ -27,6 +28,7 @@ from albertine.corpus.settings import ObjectiveSettings
 from albertine.errors import InputError
 from albertine.model.model import Model
 from albertine.model.pretraining_heads import MaskedLMTargets, PretrainingTargets
+from albertine.model.rotary import Rotation, rotate
 from albertine.pretrain.unigram_baseline import TokenFrequencies
 from albertine.settings import HeadSettings, ModelSettings
 from tests.model.model_fixtures import random_strip
@@ -106,6 +108,32 @@ def test_every_variation_trains(changes: dict[str, Any], corpus: Corpus, tmp_pat
     out = tmp_path / "results.jsonl"
     screen(replace(SMALL, **changes), corpus=corpus.folder, seconds=1.0, out=out)
     assert out.read_text().count("mask_loss") == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"local_start": True}, {"norm": "before", "rotary": True}], ids=["published", "pre-norm"]
+)
+def test_match_heads_attend_to_the_equal_token_of_the_other_segment(
+    changes: dict[str, Any], corpus: Corpus
+) -> None:
+    """Token 20 is token 0 once more, in the other segment; the others are different tokens."""
+    variation = replace(SMALL, hidden_size=256, embedding_size=128, match_heads=1, **changes)
+    encoder = new_model(variation, corpus, np.ones(len(corpus.tokenizer))).encoder
+    ids, segments, positions = torch.randperm(40), torch.arange(40) // 20, 30 + torch.arange(40)
+    ids[20] = ids[0]
+    with torch.no_grad():
+        embedded = encoder.tokens(ids) + encoder.segments(segments)
+        if encoder.positions is not None:
+            embedded += encoder.positions(positions)
+        states = encoder.block_input(encoder.projection(encoder.norm(embedded)), layer=0, block=0)
+        qkv = encoder.qkv(states)
+        if variation.rotary:
+            qkv = rotate(qkv, Rotation.of_positions(positions, 64, qkv.dtype), 256, parts=2)
+    query, key = qkv[0, 192:256], qkv[:, 448:512]
+    scores = key @ query / 8
+    assert scores[20] > 7
+    assert scores[20] == scores.max()
+    assert (scores[20:] - scores[:20])[1:].mean() > 1  # the other segment is ahead for different tokens, too
 
 
 def test_easy_samples_are_those_of_more_frequent_tokens(corpus: Corpus) -> None:
