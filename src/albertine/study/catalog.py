@@ -53,6 +53,11 @@ def find_claim(name: str) -> Claim:
         if claim.name in known:
             raise InputError(f"{name}: the package has a claim of this name; rename the file")
         return claim
+    if name not in known and Path(name).exists():
+        raise InputError(
+            f"{name}: neither a claim nor a .toml file; to give several texts to --text, use one folder or "
+            "a glob in quotes"
+        )
     if name not in known:
         raise InputError(
             f"{name}: unknown claim{did_you_mean(name, known)}; known: {', '.join(known)}, or a .toml file"
