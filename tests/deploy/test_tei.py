@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from huggingface_hub import InferenceClient
+from huggingface_hub.errors import HfHubHTTPError
 
 import albertine
 from albertine.deploy import batcher
@@ -357,8 +358,29 @@ def test_the_client_of_hugging_face_works(client_for: ClientFactory, embed: Embe
         assert vectors == pytest.approx(embed(["ka lo", "bra"]), abs=1e-5)
     for path in ("", "/predict"):
         client = InferenceClient(model=f"http://127.0.0.1:{client_for('classify').port}{path}")
-        first = client.text_classification("ka lo")
-        assert client_for("classify")("/predict", {"inputs": "ka lo"})[1][0] == {
-            "score": first["score"],  # type: ignore[call-overload]
-            "label": first["label"],  # type: ignore[call-overload]
-        }
+        for option, options in (({}, {}), ({"raw_scores": True}, {"function_to_apply": "none"})):
+            expected = client_for("classify")("/predict", {"inputs": "ka lo", **option})[1]
+            assert len(expected) > 1
+            assert list(map(dict, client.text_classification("ka lo", **options))) == expected
+            assert list(map(dict, client.text_classification("ka lo", top_k=1, **options))) == expected[:1]
+        with pytest.raises(HfHubHTTPError, match="candidate_labels: not supported"):
+            client.zero_shot_classification("ka lo", ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "inputs", "message"),
+    [
+        ({"top_k": 0}, "ka", "top_k: must be a number of labels, at least 1"),
+        ({"top_k": True}, "ka", "top_k: must be a number of labels, at least 1"),
+        ({"function_to_apply": "softmax"}, "ka", "function_to_apply: must be none"),
+        ({"function_to_apply": ["none"]}, "ka", "function_to_apply: must be none"),
+        ({}, ["ka", "lo"], "two texts or a pair"),
+        ([1], "ka", "parameters: must be a JSON object"),
+    ],
+)
+def test_wrong_parameters_of_the_hub(
+    parameters: Any, inputs: Any, message: str, client_for: ClientFactory
+) -> None:
+    status, response = client_for("classify")("/predict", {"inputs": inputs, "parameters": parameters})
+    assert status == 422
+    assert message in response["error"]

@@ -77,7 +77,9 @@ async def _tei_predictions(
     tei_request = tei.parse_predict(payload, reads_pairs)
     name = logits_batcher(endpoint.path) if tei_request.raw_scores else endpoint.path
     if name not in batchers:
-        raise TeiError(424, "raw_scores: an ensemble averages probabilities; leave it out")
+        raise TeiError(
+            424, "raw scores: an ensemble averages probabilities, and has no logits; leave this out"
+        )
     parsed = _parse_texts(tei_request.items, endpoint.parse_item)
     num_texts = sum(map(len, tei_request.items))
     results = await _submit_tei(request, batchers[name], parsed, num_texts)

@@ -56,9 +56,19 @@ ERROR: Schema = object_of(
 
 _DIRECTION: Schema = {"enum": ["right", "Right", None]}
 _ONE_OR_TWO: Schema = array_of(TEXT, minimum=1, maximum=2)
+_PARAMETERS: Schema = object_of(
+    {},
+    {"top_k": {"type": ["integer", "null"], "minimum": 1}, "function_to_apply": {"enum": ["none", None]}},
+    closed=True,
+)
 PREDICT_REQUEST: Schema = object_of(
     {"inputs": {"anyOf": [TEXT, _ONE_OR_TWO, array_of(_ONE_OR_TWO, minimum=1, maximum=MAX_REQUEST_ITEMS)]}},
-    {"raw_scores": _FLAG, "truncate": _FLAG, "truncation_direction": _DIRECTION},
+    {
+        "raw_scores": _FLAG,
+        "truncate": _FLAG,
+        "truncation_direction": _DIRECTION,
+        "parameters": {"anyOf": [_PARAMETERS, {"type": "null"}]},
+    },
 )
 _PREDICTIONS: Schema = array_of(object_of({"score": NUMBER, "label": TEXT}))
 PREDICT_RESPONSE: Schema = {"anyOf": [_PREDICTIONS, array_of(_PREDICTIONS)]}

@@ -1,11 +1,12 @@
 """The API of Hugging Face text-embeddings-inference (TEI): /predict, /embed and /tokenize with `inputs`.
 
 Its clients work without changes: the forms of requests and responses, the defaults and the statuses of errors
-are TEI's. What an Albertine model cannot do is an error; keys that TEI does not know are ignored, as there.
+are TEI's. What an Albertine model cannot do is an error; keys that TEI does not know are ignored, as there,
+except `parameters`: /predict reads those of the classification API of the Hugging Face hub.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from albertine.deploy.batcher import MAX_BATCH_ITEMS
@@ -20,6 +21,7 @@ from albertine.version import __version__
 MAX_REQUEST_ITEMS = 1_024
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 _PAIR_FORMS = "a text, a pair [text, text], or a batch [[text], [text, text], ...]"
+_PARAMETERS = ("top_k", "function_to_apply")
 
 
 class TeiError(AlbertineError):
@@ -44,6 +46,7 @@ class TeiRequest:
         is_batch: whether the response is a list with an entry for each item.
         truncate: whether a long text is truncated; else it is an error.
         raw_scores: of /predict: whether the scores are logits.
+        top_k: of /predict: how many labels a prediction has; None for all.
         normalize: of /embed: whether the vectors have length 1.
         add_special_tokens: of /tokenize: whether [CLS] and [SEP] are among the tokens.
     """
@@ -52,6 +55,7 @@ class TeiRequest:
     is_batch: bool = True
     truncate: bool = False
     raw_scores: bool = False
+    top_k: int | None = None
     normalize: bool = True
     add_special_tokens: bool = True
 
@@ -63,7 +67,11 @@ def is_tei_request(payload: Any) -> bool:
 
 def parse_predict(payload: Mapping[str, Any], reads_pairs: bool) -> TeiRequest:
     """Return the request in the JSON of POST /predict."""
-    inputs = payload["inputs"]
+    inputs, parameters = payload["inputs"], payload.get("parameters")
+    if parameters is not None:
+        return _with_parameters(
+            parse_predict({**payload, "parameters": None}, reads_pairs), inputs, parameters
+        )
     is_batch = isinstance(inputs, list) and bool(inputs) and isinstance(inputs[0], list)
     groups = inputs if is_batch else [[inputs] if isinstance(inputs, str) else inputs]
     _check_count(groups)
@@ -79,6 +87,28 @@ def parse_predict(payload: Mapping[str, Any], reads_pairs: bool) -> TeiRequest:
         _flag(payload, "truncate", False),
         raw_scores=_flag(payload, "raw_scores", False),
     )
+
+
+def _with_parameters(request: TeiRequest, inputs: Any, parameters: Any) -> TeiRequest:
+    """Return a request with the parameters of the hub's API, which answers also a single text with a list."""
+    if not isinstance(parameters, Mapping):
+        raise TeiError(422, "parameters: must be a JSON object")
+    for name, value in parameters.items():
+        if name not in _PARAMETERS and value is not None:
+            raise TeiError(422, f"parameters: {display_text(name)}: not supported; leave it out")
+    if isinstance(inputs, list) and isinstance(inputs[0], str) and len(inputs) > 1:
+        raise TeiError(
+            422, "inputs: two texts or a pair? with parameters, send [[text], [text]] or [[text, text]]"
+        )
+    top_k, function = (parameters.get(name) for name in _PARAMETERS)
+    if top_k is not None and (type(top_k) is not int or top_k < 1):
+        raise TeiError(422, "parameters: top_k: must be a number of labels, at least 1")
+    if function not in (None, "none"):
+        raise TeiError(
+            422, "parameters: function_to_apply: must be none, for logits; leave it out for probabilities"
+        )
+    is_raw = request.raw_scores or function == "none"
+    return replace(request, is_batch=True, raw_scores=is_raw, top_k=top_k)
 
 
 def _text_or_pair(texts: Any) -> dict[str, str]:
@@ -160,7 +190,7 @@ def predict_response(request: TeiRequest, outputs: Sequence[Mapping[str, Any]], 
     predictions = [
         [
             {"score": score, "label": label}
-            for label, score in sorted(output[scores_key].items(), key=lambda item: -item[1])
+            for label, score in sorted(output[scores_key].items(), key=lambda item: -item[1])[: request.top_k]
         ]
         for output in outputs
     ]
