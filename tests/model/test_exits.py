@@ -18,6 +18,7 @@ from albertine.model.encoder import ComputeOptions
 from albertine.model.exits import forward_with_exits
 from albertine.model.learned_exit import exit_log_probabilities
 from albertine.model.model import Model
+from albertine.model.prediction_heads import PredictionOutput
 from albertine.model.span_head import SpanTargets
 from albertine.model.strip import Strip
 from albertine.model.strip_states import StripStates
@@ -26,6 +27,7 @@ from albertine.settings.exit_rule import ExitRule, make_exit_rule
 
 HEADS = {
     "classify": HeadSettings("classify", labels=3),
+    "multi-label": HeadSettings("multi-label", labels=3),
     "regress": HeadSettings("regress", labels=1),
     "matching": HeadSettings("classify", labels=3, matching=True),
     "choice": HeadSettings("choice", labels=1, options=3),
@@ -89,6 +91,8 @@ def distributions(kind: str, outputs: dict[str, Tensor]) -> Iterator[Tensor]:
     if kind in ("span", "answerable"):
         yield outputs["start_logits"]
         yield outputs["end_logits"]
+    elif kind == "multi-label":
+        yield from (torch.stack([logit, torch.zeros(())]) for logit in outputs["logits"][0])
     else:
         yield from outputs["logits"]
 
@@ -179,6 +183,20 @@ def check_batch(model: Model, kind: str, strip: Strip, rule: ExitRule) -> list[i
             rows = slice(first, end) if name in model.head.token_outputs else slice(index, index + 1)
             assert torch.allclose(values[name][rows], tensor, atol=1e-5), (name, index)
     return actual.depths.tolist()
+
+
+def test_labels_of_their_own_are_judged_with_the_threshold_of_the_model() -> None:
+    model = make_model(PLANS["shared"], HEADS["multi-label"])
+    output = PredictionOutput(torch.tensor([[-1.0, -3.0], [2.0, -1.0]]), None)  # 0.27, 0.05; 0.88, 0.27
+    strip = random_strip([3, 3])
+    for threshold, decisions, confidence in (
+        (0.5, [[0, 0], [1, 0]], [0.731, 0.731]),
+        (0.2, [[1, 0], [1, 1]], [0.269, 0.269]),
+        (0.0, [[1, 1], [1, 1]], [0.047, 0.269]),
+    ):
+        rule = ExitRule(patience=1, label_threshold=threshold)
+        assert model.head.decisions(output, strip, rule).tolist() == decisions
+        assert model.head.confidence(output, strip, rule).tolist() == pytest.approx(confidence, abs=1e-3)
 
 
 RULES = ["patience:1", "patience:2", "confidence:0.5", "confidence:0.9", "learned", "learned:0.9"]
@@ -286,6 +304,8 @@ def test_training_outputs_are_those_of_every_depth(kind: str, plan: str, own: bo
             targets = SpanTargets(torch.ones(6).long(), torch.ones(6).long(), torch.arange(6) % 2)
         case "choice":
             targets = torch.tensor([2, 0])
+        case "multi-label":
+            targets = torch.arange(18).reshape(6, 3) % 2
         case _:
             targets = torch.arange(6) % 3
     outputs = model.exit_outputs(strip, targets)

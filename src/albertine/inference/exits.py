@@ -19,7 +19,9 @@ _NUMBER_TOLERANCE = 0.05
 def rule_for_model(
     rule: ExitRule, engine: Engine, task_type: TaskType, card: TaskCard, source: str
 ) -> ExitRule:
-    """Return the rule with the tolerance for the model's numbers; raise `InputError` if it does not fit.
+    """Return the rule with what it needs to know of the model; raise `InputError` if it does not fit.
+
+    A rule for numbers needs their tolerance, and one for labels of their own the threshold of the model.
 
     Args:
         rule: the user's rule.
@@ -49,7 +51,7 @@ def rule_for_model(
     if not task_type.predicts_numbers:
         if rule.tolerance is not None:
             raise InputError(f"--exit: a tolerance is for numbers, but the task is {card.type_name}")
-        return rule
+        return replace(rule, label_threshold=card.label_threshold)
     if rule.confidence is not None:
         raise InputError("--exit confidence: a predicted number has no probability; use patience")
     if rule.tolerance is not None:

@@ -28,6 +28,7 @@ from albertine.model.head import Head, linear, mean_cross_entropy
 from albertine.model.prediction_heads import PredictionOutput, check_options
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.exit_rule import ExitRule
 
 NUM_PARTS = 3  # passage, question, option
 _PAIRS = ((0, 1), (0, 2), (1, 2))
@@ -86,11 +87,11 @@ class CoMatchingHead(Head):
         logits = self._scores(_split_parts(hidden, strip)).view(-1, self.options)
         return PredictionOutput(logits, None if targets is None else mean_cross_entropy(logits, targets))
 
-    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+    def decisions(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the index of each most probable option, [questions, 1]."""
         return output.logits.argmax(1, keepdim=True)
 
-    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+    def confidence(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the probability of each most probable option, [questions]."""
         return output.logits.float().softmax(1).amax(1)
 

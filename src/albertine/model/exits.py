@@ -97,8 +97,9 @@ class _FinalPredictions:
             self._continues = self._continues * torch.sigmoid(-self._steps.stop_logits()).cpu()
             return 1 - self._continues >= self._rule.quantile
         if self._rule.confidence is not None:
-            return (self._head.confidence(output, self._steps.strip) >= self._rule.confidence).cpu()
-        return self._are_unchanged(self._head.decisions(output, self._steps.strip))
+            confidence = self._head.confidence(output, self._steps.strip, self._rule)
+            return (confidence >= self._rule.confidence).cpu()
+        return self._are_unchanged(self._head.decisions(output, self._steps.strip, self._rule))
 
     def _are_unchanged(self, decisions: Tensor) -> Tensor:
         """Return which decisions have stayed the same as often as the rule says, [predictions]."""

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from albertine.model.kernels.selection import Kernels
 from albertine.model.strip import Strip
+from albertine.settings.exit_rule import ExitRule
 
 
 class Head(nn.Module):
@@ -73,15 +74,20 @@ class Head(nn.Module):
         """
         return hidden
 
-    def decisions(self, output: Any, strip: Strip) -> Tensor:
+    def decisions(self, output: Any, strip: Strip, rule: ExitRule) -> Tensor:
         """Return numbers that stay the same if and only if the predictions do, [predictions, ...].
 
         An exit rule compares them between steps of depth.
+
+        Args:
+            output: output of the head for a strip.
+            strip: the strip.
+            rule: the exit rule.
         """
         raise NotImplementedError
 
-    def confidence(self, output: Any, strip: Strip) -> Tensor:
-        """Return the probability of each prediction, [predictions]."""
+    def confidence(self, output: Any, strip: Strip, rule: ExitRule) -> Tensor:
+        """Return the probability of each prediction, [predictions]; for the arguments see `decisions`."""
         raise NotImplementedError
 
 

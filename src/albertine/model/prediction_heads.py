@@ -11,6 +11,7 @@ from albertine.model.head import Head, Pooler, linear, mean_cross_entropy
 from albertine.model.strip import Strip
 from albertine.model.text_matching import NUM_VECTORS, TextMatching
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.exit_rule import ExitRule
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,11 @@ class ClassificationHead(Head):
         """Return the mean cross-entropy."""
         return mean_cross_entropy(logits, targets)
 
-    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+    def decisions(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the index of each most probable label or option, [predictions, 1]."""
         return output.logits.argmax(1, keepdim=True)
 
-    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+    def confidence(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the probability of each most probable label or option, [predictions]."""
         return output.logits.float().softmax(1).amax(1)
 
@@ -95,13 +96,15 @@ class MultiLabelHead(ClassificationHead):
         summed = functional.binary_cross_entropy_with_logits(logits.float(), targets.float(), reduction="sum")
         return summed / max(1, logits.numel())
 
-    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
-        """Return 1 for each label that is more probable than not, else 0, [sequences, labels]."""
-        return (output.logits > 0).long()
+    def decisions(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
+        """Return 1 for each label as probable as the rule's threshold, else 0, [sequences, labels]."""
+        return (output.logits.float().sigmoid() >= rule.label_threshold).long()
 
-    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+    def confidence(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the probability of the least certain decision about a label, [sequences]."""
-        return output.logits.float().abs().sigmoid().amin(1)
+        probabilities = output.logits.float().sigmoid()
+        is_predicted = probabilities >= rule.label_threshold
+        return torch.where(is_predicted, probabilities, 1 - probabilities).amin(1)
 
 
 class RegressionHead(ClassificationHead):
@@ -116,11 +119,11 @@ class RegressionHead(ClassificationHead):
         summed = functional.mse_loss(logits.float(), targets.float(), reduction="sum")
         return summed / max(1, len(logits))
 
-    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+    def decisions(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the predicted numbers, [sequences, 1]."""
         return output.logits.float()[:, None]
 
-    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:  # noqa: ARG002
+    def confidence(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Raise `InputError`: numbers are predicted without probabilities."""
         raise InputError("confidence: a predicted number has no probability; use patience")
 
@@ -179,11 +182,11 @@ class TokenClassificationHead(Head):
         """Return the logits of the labels: [..., hidden] to [..., labels]."""
         return linear(self.out, functional.dropout(hidden, self.dropout, self.training))
 
-    def decisions(self, output: PredictionOutput, strip: Strip) -> Tensor:
+    def decisions(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the index of each token's most probable label, -1 at padding, [sequences, longest]."""
         return strip.pad(output.logits.argmax(1), -1)
 
-    def confidence(self, output: PredictionOutput, strip: Strip) -> Tensor:
+    def confidence(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the mean over the tokens of each sequence of the most probable label's, [sequences]."""
         probabilities = strip.pad(output.logits.float().softmax(1).amax(1))
         return probabilities.sum(1) / strip.attention_mask.sum(1).clamp(min=1)

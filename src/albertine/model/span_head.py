@@ -10,6 +10,7 @@ from albertine.errors import InputError
 from albertine.model.head import Head, linear, mean_cross_entropy
 from albertine.model.strip import Strip
 from albertine.settings import HeadSettings, ModelSettings
+from albertine.settings.exit_rule import ExitRule
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class SpanHead(Head):
         start_logits, end_logits = linear(self.out, hidden).unbind(-1)
         return start_logits, end_logits
 
-    def decisions(self, output: SpanOutput, strip: Strip) -> Tensor:
+    def decisions(self, output: SpanOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the most probable answer and, if predicted, whether it is more probable than none.
 
         Answers begin before they end, and are in the last segment, the passage. Predictions of a task may
@@ -110,7 +111,7 @@ class SpanHead(Head):
             decisions.append((output.answerable_logits > 0).long()[:, None])
         return torch.cat(decisions, 1)
 
-    def confidence(self, output: SpanOutput, strip: Strip) -> Tensor:
+    def confidence(self, output: SpanOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the smallest probability of the most probable start, end and answerability, [sequences]."""
         start, end = (logits.softmax(1).amax(1) for logits in _padded_boundaries(output, strip))
         smallest = torch.minimum(start, end)

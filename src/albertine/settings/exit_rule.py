@@ -33,6 +33,7 @@ class ExitRule:
         quantile: probability with which the exit unit must have stopped; None if this rule is not used.
         tolerance: largest change of a predicted number that counts as none; None if not given.
         depth: number of steps after which every prediction is final; None for those of the model.
+        label_threshold: probability from which the model predicts a label, if it predicts several.
     """
 
     patience: int | None = None
@@ -40,6 +41,7 @@ class ExitRule:
     quantile: float | None = None
     tolerance: float | None = None
     depth: int | None = None
+    label_threshold: float = 0.5
 
     @property
     def can_exit(self) -> bool:
