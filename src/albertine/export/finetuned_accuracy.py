@@ -34,9 +34,7 @@ class FinetunedJudge(Judge):
         # The columns are then those of the table that calibrates.
         has_own_columns = is_official and settings.calibrate is not None
         self._settings = _without_columns(settings) if has_own_columns else settings
-        self._training_data = (
-            None if settings.data is None else training_data_message(model.source, settings.data)
-        )
+        self._training_data = None if settings.data is None else training_data_message(model, settings.data)
 
     def check_data(self) -> None:
         """Raise `InputError` if the data cannot be read or has other labels, before the export is made."""
