@@ -18,6 +18,7 @@ from albertine.bench.padded_exits import time_padded_exits
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.engines.torch_engine import TorchEngine
+from albertine.errors import InputError
 from albertine.interop.save_checkpoint import save_folder
 from albertine.model.exits import forward_with_exits
 from albertine.model.model import Model
@@ -149,6 +150,27 @@ def test_only_models_with_exits_have_own_heads_and_an_exit_unit(
     assert {"--exit learned:0.5", "--exit patience:1", "nothing exits"} <= settings
     with_files = {file.parent.name for file in (tmp_path / "bench" / "runs").glob("*/exits.safetensors")}
     assert with_files == {"exits-0", "exits-1"}
+
+
+def test_results_of_other_examples_are_refused(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> None:
+        raise InputError("the measurement starts")
+
+    monkeypatch.setattr("albertine.bench.exits._ExitBenchmark.results_of_seed", stop)
+    for _ in range(2):
+        assert run_command(app, arguments) == 2
+        assert "the measurement starts" in capsys.readouterr().err
+    rows = (tmp_path / "rows.jsonl").read_text()
+    (tmp_path / "rows.jsonl").write_text(rows.replace('"label": "ka"', '"label": "lo"', 1))
+    assert run_command(app, arguments) == 2
+    assert "a benchmark of other examples than --data or --dev has now" in capsys.readouterr().err
+    (tmp_path / "rows.jsonl").write_text(rows)
+    results = tmp_path / "bench" / "results"
+    (results / "inputs.json").rename(results / "model.json")  # as earlier versions named it
+    assert run_command(app, arguments) == 2
+    assert "a benchmark of an earlier version of Albertine; give another --out" in capsys.readouterr().err
 
 
 def test_wrong_calls_give_one_line(

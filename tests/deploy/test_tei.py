@@ -163,6 +163,20 @@ def test_other_models_and_ensembles_say_what_they_cannot_do(
         assert (status, "averages probabilities" in error_of(response)) == (424, True)
 
 
+def test_an_ensemble_reads_as_much_as_its_shortest_member(models: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(models["classify"], tmp_path / "short")
+    card = json.loads((models["classify"] / "task.json").read_text())
+    (tmp_path / "task.json").write_text(json.dumps(card))
+    (tmp_path / "short" / "task.json").write_text(json.dumps({**card, "max_length": 16}))
+    members = [{"folder": str(folder), "weight": 1} for folder in (models["classify"], tmp_path / "short")]
+    (tmp_path / "ensemble.json").write_text(json.dumps({"format": 1, "members": members}))
+    with running_server(tmp_path) as client:
+        assert client("/info")[1]["max_input_length"] == 16
+        status, response = client("/predict", {"inputs": "ka " * 20})
+        assert (status, "tokens more than the 16 that the model reads" in error_of(response)) == (413, True)
+        assert client("/predict", {"inputs": "ka " * 20, "truncate": True})[0] == 200
+
+
 def test_a_full_queue_is_429(client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batcher, "MAX_QUEUED_ITEMS", 0)
     status, response, headers = client_for("classify").request("/predict", b'{"inputs": "ka"}')

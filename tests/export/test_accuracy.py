@@ -64,6 +64,19 @@ def test_calibration_sees_all_of_a_sorted_file(classifier: Path, tmp_path: Path)
     assert CALIBRATION_ROWS / 3 < sum(length == max(lengths) for length in lengths) < 2 * CALIBRATION_ROWS / 3
 
 
+def test_calibration_needs_no_ids(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = TaskCard("classify", "classify", ("bad", "good"), max_length=64, columns={"id": "key"})
+    model = save_untrained_model(tmp_path / "model", checkpoint, HeadSettings("classify"), card)
+    table = write_csv(tmp_path / "rows.csv", [{"text": SHORT}, {"text": LONG}])
+    settings = ExportSettings(to="openvino", precision="int8", calibrate=table)
+    judge = create_judge("model", model, load_checkpoint(model), settings, must_judge=False)
+    assert judge is not None
+    assert sum(len(strip.lengths) for strip in judge.calibration_strips()) == 2
+    assert "no column key" not in capsys.readouterr().err
+
+
 def test_other_labels_are_refused_before_the_work(classifier: Path, tmp_path: Path) -> None:
     rows = [{"review": SHORT, "label": label} for label in ("neg", "nag")]
     settings = ExportSettings(

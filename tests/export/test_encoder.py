@@ -196,6 +196,13 @@ def test_int8_that_loses_too_much_is_refused(
         (("--to", "web"), "--to web: must be onnx or openvino with task = embed"),
         (("--exits",), "--exits: must not be set with task = embed"),
         (("--data", "few.txt"), "--data few.txt: needs precision = int8"),
+        *(
+            (("--precision", "int8", option, "x"), f"{option} x: must not be set with task = embed")
+            for option in (
+                *("--label", "--label-separator", "--question", "--context", "--answers", "--options"),
+                "--id",
+            )
+        ),
         (("--precision", "int8", "--corpus", "corpus"), "--corpus corpus: must not be set with task = embed"),
     ],
 )

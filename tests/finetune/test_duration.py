@@ -7,6 +7,8 @@ import pytest
 import torch
 from tests.task_fixtures import with_train_settings
 
+from albertine.cli import app
+from albertine.command import run_command
 from albertine.errors import InputError
 from albertine.finetune.duration import with_all_values, with_measured_steps
 from albertine.finetune.finetune import finetune
@@ -70,7 +72,10 @@ def test_warmup_is_compared_with_the_measured_steps(
 
 
 def test_two_lengths_and_sweeps_are_refused(
-    checkpoint: Path, finetune_settings: FinetuneSettings, tmp_path: Path
+    checkpoint: Path,
+    finetune_settings: FinetuneSettings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = with_train_settings(finetune_settings, minutes=5)
     with pytest.raises(InputError, match=r"--train\.minutes 5 and --train\.steps"):
@@ -84,5 +89,8 @@ def test_two_lengths_and_sweeps_are_refused(
         finetune(str(checkpoint), tmp_path / "run", sweep, sweep=True)
     with pytest.raises(InputError, match=r"--grid: only a sweep has a grid; add --sweep"):
         finetune(str(checkpoint), tmp_path / "run", replace(sweep, dropout=None, grid=SweepGrid(lr="1x")))
+    options = ["--task", "classify", "--data", str(settings.data), "--grid.lr", "1x", "--dropout", "0.1"]
+    assert run_command(app, ["finetune", str(checkpoint), "--out", str(tmp_path / "run"), *options]) == 2
+    assert "--grid: only a sweep has a grid; add --sweep" in capsys.readouterr().err
     with pytest.raises(SettingError, match="is not used if there is a dev"):
         replace(sweep, dev="dev.jsonl", held_out=0.2)

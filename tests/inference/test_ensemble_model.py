@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import safetensors.torch
+from tests.interop.hub_server import COMMIT, run_script, serve_repository
 from tests.task_fixtures import reviews, save_untrained_model, write_csv, write_squad
 
 import albertine
@@ -101,6 +102,40 @@ def test_truncated_rows_are_reported(
     assert "1 of 6 examples truncated" in capsys.readouterr().err
     predictions = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert ["truncated_tokens" in prediction for prediction in predictions] == [True, *[False] * 5]
+
+
+def test_rows_that_any_member_truncates_are_reported(
+    members: list[Path], checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, card = HeadSettings("classify", labels=3), replace(CARD, max_length=16)
+    members.append(save_untrained_model(members[0].parent / "short", checkpoint, head, card, 3))
+    rows = [
+        {"review": "ka " * 20, "stars": "red", "mark": 0.0},
+        {"review": "ka", "stars": "red", "mark": 0.0},
+    ]
+    data = write_csv(tmp_path / "long.csv", rows)
+    folder, _ = save_ensemble(members, data, out=tmp_path / "out.jsonl")
+    assert "1 of 2 examples truncated" in capsys.readouterr().err
+    settings = PredictSettings(data=str(data), device="cpu", precision="fp32")
+    predict(folder, settings, tmp_path / "again.jsonl")
+    assert "1 of 2 examples truncated" in capsys.readouterr().err
+    assert (tmp_path / "out.jsonl").read_text() == (tmp_path / "again.jsonl").read_text()
+    predictions = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert ["truncated_tokens" in prediction for prediction in predictions] == [True, False]
+    both = pipeline(folder, device="cpu")
+    assert both.max_length == 16
+    assert both("ka " * 20)["truncated_tokens"] == predictions[0]["truncated_tokens"]
+
+
+def test_skipped_rows_without_a_label_are_predicted(members: list[Path], tmp_path: Path) -> None:
+    rows = [{**row, "stars": "" if index == 1 else row["stars"]} for index, row in enumerate(reviews(3, 5))]
+    data = write_csv(tmp_path / "some.csv", rows)
+    settings = EnsembleSettings(data=str(data), device="cpu", precision="fp32", on_error="skip")
+    save = tmp_path / "work" / "both"
+    evaluate_ensemble(list(map(str, members)), settings, tmp_path / "out.jsonl", save)
+    predict(save, PredictSettings(data=str(data), device="cpu", precision="fp32"), tmp_path / "again.jsonl")
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 5
+    assert (tmp_path / "out.jsonl").read_text() == (tmp_path / "again.jsonl").read_text()
 
 
 def test_models_with_other_numbers_of_options_are_refused(checkpoint: Path, tmp_path: Path) -> None:
@@ -219,11 +254,41 @@ def test_an_ensemble_is_refused_as_a_single_model(members: list[Path], data: Pat
         assert run_command(app, [command, str(folder), *others]) == 2
 
 
+HUB_SCRIPT = """
+import json, sys
+from pathlib import Path
+from albertine.inference.ensemble import evaluate_ensemble
+from albertine.inference.ensemble_model import load_ensemble
+from albertine.inference.settings import EnsembleSettings
+other, data, out = sys.argv[1:]
+settings = EnsembleSettings(data=data, device="cpu", selection="all")
+evaluate_ensemble(["someone/small@main", other], settings, save=out)
+print(json.loads((Path(out) / "ensemble.json").read_text())["members"][0])
+file = Path(out) / "ensemble.json"
+for name in ("someone/small", "someone/small@main"):  # earlier versions wrote the second
+    file.write_text(file.read_text().replace('"someone/small"', f'"{name}"'))
+    print([member.source for member in load_ensemble(Path(out)).members][0])
+"""
+
+
+def test_a_member_of_the_hub_may_be_named_with_a_revision(
+    members: list[Path], data: Path, tmp_path: Path
+) -> None:
+    with serve_repository(members[0], tmp_path / "home") as environment:
+        output = run_script(environment, HUB_SCRIPT, str(members[1]), str(data), str(tmp_path / "both"))
+    entry = {"hub": "someone/small", "revision": COMMIT, "weight": 1.0}
+    assert output.splitlines()[-3:] == [str(entry), "someone/small", "someone/small"]
+
+
 def test_a_member_far_away_is_named_by_its_absolute_path(members: list[Path]) -> None:
     member = replace(load_finetuned(members[0], EngineOptions("cpu")), folder=Path("/a/runs/m1"))
     assert _location(member, Path("/b/both")) == {"folder": "/a/runs/m1"}
     assert _location(member, Path("/a/both")) == {"folder": "../runs/m1"}
     on_hub = replace(member, source="owner/name", folder=Path("/cache/snapshots/4f2c"))
     assert _location(on_hub, Path("/a/both")) == {"hub": "owner/name", "revision": "4f2c"}
+    assert _location(replace(on_hub, source="owner/name@v2"), Path("/a/both")) == {
+        "hub": "owner/name",
+        "revision": "4f2c",
+    }
     stored = replace(on_hub, source="s3://bucket/run")
     assert _location(stored, Path("/a/both")) == {"url": "s3://bucket/run"}

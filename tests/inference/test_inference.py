@@ -31,11 +31,13 @@ from albertine.inference import read_split as read_split_module
 from albertine.inference import table_writer
 from albertine.inference.ensemble import evaluate_ensemble
 from albertine.inference.evaluate import EvaluationResult, evaluate, paper_averages
+from albertine.inference.exit_curve import measure_exits
 from albertine.inference.finetuned_model import load_finetuned
 from albertine.inference.pipeline import pipeline
 from albertine.inference.predict import predict, prediction_writer
 from albertine.inference.settings import EnsembleSettings, EvaluateSettings, PredictSettings
 from albertine.inference.table_writer import RowStream
+from albertine.inference.training_data import training_data_message
 from albertine.settings import HeadSettings
 from albertine.settings.engine import EngineOptions
 from albertine.settings.toml import read_settings_file
@@ -164,6 +166,53 @@ def test_rows_of_the_training_data_are_named(
         assert (message in capsys.readouterr().err) == is_named
 
 
+def test_rows_of_the_training_data_are_named_beside_exits(
+    reviews_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = EvaluateSettings(data=str(reviews_model / "train.csv"), device="cpu", exits="all")
+    measure_exits([reviews_model / "run"], settings)
+    assert "run was trained on rows of this file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "data", "name"),
+    [
+        ("s3://bucket/a.csv", "s3://bucket/a.csv", "this file"),
+        ("s3:/bucket/a.csv", "s3://bucket/a.csv", "this file"),
+        ("s3://bucket/a.csv", "s3://bucket/b.csv", None),
+        ("s3://bucket/a.csv", "a.csv", None),
+        ("a.csv", "s3://bucket/a.csv", None),
+        ("hub:owner/name", "hub:owner/name", "this data set"),
+        ("hub:owner/name@main", "hub:owner/name::train", "this data set"),
+        ("hub:owner/name", "hub:owner/name::test", None),
+        ("hub:owner/name:a", "hub:owner/name:b", None),
+        ("hub:owner/name", "a.csv", None),
+        ("a.csv", "hub:owner/name", None),
+        ("a.csv", "a.csv", "a file of this name"),
+        ("s3://bucket/a", "s3://bucket/a", None),  # a folder has splits
+    ],
+)
+def test_training_data_elsewhere_is_recognized_by_its_name(
+    trained_on: str, data: str, name: str | None, reviews_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "settings.toml").write_text(f'data = "{trained_on}"\n')
+    model = replace(load_finetuned(reviews_model / "run"), folder=tmp_path, source="model")
+    message = training_data_message(model, data)
+    if name is None:
+        assert message is None
+    else:
+        assert message is not None
+        assert message.startswith(f"{data}: model was trained on rows of {name}, so this score can be")
+
+
+def test_the_splits_of_a_published_task_have_other_rows(reviews_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text('data = "hub:nyu-mll/glue"\n')
+    model = replace(load_finetuned(reviews_model / "run"), folder=tmp_path)
+    assert training_data_message(model, "hub:nyu-mll/glue") is not None
+    official = replace(model, card=replace(model.card, task="sst-2"))
+    assert training_data_message(official, "hub:nyu-mll/glue") is None
+
+
 def test_unparseable_rows_shift_no_id(reviews_model: Path, tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text('{"review": "ka ka ka"}\n{"review": "ka\n{"review": "lo lo lo"}\n')
     settings = PredictSettings(data=str(tmp_path / "new.jsonl"), device="cpu", on_error="skip")
@@ -192,6 +241,10 @@ def test_truncation_and_unknown_tokens_are_reported(
     assert [prediction.get("truncated_tokens") for prediction in predictions] == [None, lost, None]
     (result,) = evaluate(model, EvaluateSettings(data=data, device="cpu"))
     assert f"{model}, new.jsonl: 1 of 3 examples truncated; {cut}" in capsys.readouterr().err
+    measure_exits([model], EvaluateSettings(data=data, device="cpu", exits="all"))
+    messages = capsys.readouterr().err
+    assert f"{model}, new.jsonl: 1 of 3 examples truncated; {cut}" in messages
+    assert re.search(f"{model}, new.jsonl: [0-9.]+% of the tokens are unknown", messages)
     assert (result.num_truncated, result.mean_truncated_tokens) == (1, lost)
     assert 0.01 < result.unknown_share < 0.03
 

@@ -71,6 +71,8 @@ def test_predictions_are_those_of_the_local_run(
     assert run_command(app, ["evaluate", url, "--data", str(data)]) == 0
     assert not list(cache_folder().rglob("optimizer.safetensors"))
     capsys.readouterr()
+    assert run_command(app, ["evaluate", url, "--data", str(finetune_settings.data)]) == 0
+    assert f"{url} was trained on rows of this file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

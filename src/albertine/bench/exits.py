@@ -26,13 +26,14 @@ from albertine.bench.exits_result import (
 )
 from albertine.bench.padded_exits import time_padded_exits
 from albertine.bench.settings import ExitBenchSettings
-from albertine.checksums import weights_checksum
+from albertine.checksums import json_checksum, weights_checksum
 from albertine.engines.torch_engine import TorchEngine
 from albertine.errors import InputError
 from albertine.file_lock import file_lock
 from albertine.finetune.finetune import finetune
+from albertine.finetune.finetuning import samples_digest
 from albertine.finetune.paper_defaults import with_task_defaults
-from albertine.finetune.prepare import prepare_task
+from albertine.finetune.prepare import FinetuneData, prepare_task
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.inference.exit_curve import exit_rules
 from albertine.inference.exit_points import FULL_DEPTH, measure_points
@@ -67,7 +68,9 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
     check_can_exit(model.settings)
     if model.settings.layers < 2:
         raise InputError(f"{source}: has one layer, and no earlier step to exit at")
-    settings = _with_defaults(source, settings)
+    # What is missing must raise an error before there is a folder.
+    data = prepare_task(source, settings)
+    settings = _with_defaults(source, settings, data)
     if not is_unused(out, _LOCK_FILE) and not (out / _SETTINGS_FILE).exists():
         raise InputError(f"{out}: exists and is not a benchmark; give another --out or remove it")
     out.mkdir(parents=True, exist_ok=True)
@@ -75,18 +78,15 @@ def measure_exit_bench(source: str, out: Path, settings: ExitBenchSettings) -> E
         out / _LOCK_FILE, f"{out}: in use by another benchmark; wait for it, or give another --out"
     ):
         _store_settings(out, settings)
-        benchmark = _ExitBenchmark(source, model, out, settings, _open_results(source, model, out))
+        results = _open_results(source, model, data, out)
+        benchmark = _ExitBenchmark(source, model, out, settings, results)
         seeds = [settings.train.seed + number for number in range(settings.seeds)]
         by_seed = [benchmark.results_of_seed(seed) for seed in seeds]
         return mean_result(by_seed, model.settings.layers, settings.tolerance, settings.examples_at_a_time)
 
 
-def _with_defaults(source: str, settings: ExitBenchSettings) -> ExitBenchSettings:
-    """Return the settings with all defaults, so that a version with other defaults refuses to resume.
-
-    Raises `InputError` for what is missing, before there is a folder.
-    """
-    data = prepare_task(source, settings)
+def _with_defaults(source: str, settings: ExitBenchSettings, data: FinetuneData) -> ExitBenchSettings:
+    """Return the settings with all defaults, so that a version with other defaults refuses to resume."""
     return with_task_defaults(
         replace(settings, init_from=source),
         data.task.name,
@@ -113,14 +113,21 @@ def _store_settings(out: Path, settings: ExitBenchSettings) -> None:
         new_file.write_text(settings_to_toml(settings), encoding="utf-8")
 
 
-def _open_results(source: str, model: Model, out: Path) -> StoredResults:
-    """Return the stored results; raise `InputError` if they are of other weights."""
+def _open_results(source: str, model: Model, data: FinetuneData, out: Path) -> StoredResults:
+    """Return the stored results; raise `InputError` if they are of other weights or other examples."""
     results = StoredResults(out / "results")
-    checksum = {"sha256": weights_checksum(model)}
-    if "model" not in results and any((out / "results").glob("*.json")):
+    samples = samples_digest([*data.train_samples, *data.dev_samples])
+    inputs = {"weights": weights_checksum(model), "examples": json_checksum([samples, data.card.labels])}
+    if "inputs" not in results and any((out / "results").glob("*.json")):
         raise InputError(f"{out}: a benchmark of an earlier version of Albertine; give another --out")
-    if results.get("model", lambda: checksum) != checksum:
+    stored = results.get("inputs", lambda: inputs)
+    if stored.get("weights") != inputs["weights"]:
         raise InputError(f"{out}: a benchmark of other weights than {source} has now; give another --out")
+    if stored.get("examples") != inputs["examples"]:
+        raise InputError(
+            f"{out}: a benchmark of other examples than --data or --dev has now; restore them, or give "
+            "another --out"
+        )
     return results
 
 

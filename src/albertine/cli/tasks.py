@@ -10,7 +10,7 @@ from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions
 from albertine.deploy.settings import ServeSettings
 from albertine.errors import InputError, NothingLearned
 from albertine.executors.cluster import open_cluster
-from albertine.finetune.settings import SweepSettings
+from albertine.finetune.settings import GRID_WITHOUT_SWEEP, SweepSettings
 from albertine.inference.settings import EmbedSettings, EnsembleSettings, EvaluateSettings, PredictSettings
 
 
@@ -43,6 +43,8 @@ def finetune(
     resolved_settings = options.read_settings(SweepSettings)
     if out is None:
         raise InputError("--out is missing; give the folder of the run")
+    if "grid" in options.overrides and not sweep:
+        raise InputError(GRID_WITHOUT_SWEEP)
     report_unfinished_runs(*filter(None, (model, resolved_settings.init_from)))
     with open_cluster(cluster) as executor:
         results = run_finetuning(model, out, resolved_settings, sweep=sweep, executor=executor)

@@ -34,23 +34,23 @@ class FinetunedJudge(Judge):
         # The columns are then those of the table that calibrates.
         has_own_columns = is_official and settings.calibrate is not None
         self._settings = _without_columns(settings) if has_own_columns else settings
-        self._training_data = (
-            None if settings.data is None else training_data_message(model.source, settings.data)
-        )
+        self._training_data = None if settings.data is None else training_data_message(model, settings.data)
 
     def check_data(self) -> None:
         """Raise `InputError` if the data cannot be read or has other labels, before the export is made."""
-        next(iter(self._examples(self._calibration, require_labels=False)))
+        next(self._calibration_examples())
         if self.has_labels:
-            examples = self._examples(self._settings, require_labels=True)
+            examples = read_split(
+                self._model, self._split_name(self._settings), self._settings, require_labels=True
+            )
             self._model.task_type.encode(
                 list(islice(examples, _CHECKED_ROWS))
             )  # their labels are the model's
 
     def calibration_strips(self) -> Sequence[Strip]:
         """Return rows of the calibration, whose labels are not needed."""
-        examples = self._examples(self._calibration, require_labels=False)
-        encoded = self._model.create_scorer().encode(sample_rows(examples, CALIBRATION_ROWS))
+        rows = sample_rows(self._calibration_examples(), CALIBRATION_ROWS)
+        encoded = self._model.create_scorer().encode(rows)
         samples = [sample for example in encoded for sample in example.samples]
         groups = longest_first_groups(samples, CALIBRATION_TOKENS)
         return [strip_from_samples([samples[index] for index in group]) for group in groups]
@@ -73,8 +73,12 @@ class FinetunedJudge(Judge):
         unit = "examples" if self._training_data is None else "examples of the data that it was trained on"
         return Accuracy(result.primary_metric, format_metrics(shown), result.num_examples, unit)
 
-    def _examples(self, settings: ExportSettings, *, require_labels: bool) -> Iterator[Example]:
-        return read_split(self._model, self._split_name(settings), settings, require_labels=require_labels)
+    def _calibration_examples(self) -> Iterator[Example]:
+        settings, card = self._calibration, self._model.card
+        # No id is written, so a table may lack the column of ids that the training data had.
+        columns = {name: column for name, column in card.columns.items() if name != "id"}
+        model = replace(self._model, card=replace(card, columns=columns))
+        return read_split(model, self._split_name(settings), settings, require_labels=False)
 
     def _split_name(self, settings: ExportSettings) -> str:
         """Return the name of the first part of the split: a folder and a table can differ in it."""

@@ -5,8 +5,14 @@ from pathlib import Path
 
 from albertine.settings import SettingError, setting
 from albertine.settings.export import ExportFormat, ExportPrecision
+from albertine.settings.schema import first_changed
 from albertine.tasks.settings import DataSettings, Split
 
+# Vectors are of texts alone.
+_NOT_FOR_VECTORS = (
+    *("exits", "corpus", "split", "text_pair", "label", "label_separator"),
+    *("question", "context", "answers", "options", "id"),
+)
 _NOT_ABOUT_INT8 = ("to", "precision", "task", "exits", "packages")
 
 
@@ -82,9 +88,9 @@ class ExportSettings(DataSettings):
 
     def _check_embeds(self) -> None:
         """Raise `SettingError` if a setting has no use for vectors of texts."""
-        for name, plain in (("exits", False), ("corpus", None), ("split", "dev"), ("text_pair", None)):
+        name = first_changed(self, _NOT_FOR_VECTORS)
+        if name is not None:
             value = getattr(self, name)
-            if value != plain:
-                raise SettingError(name, value, "must not be set with task = embed", ("task",))
+            raise SettingError(name, value, "must not be set with task = embed", ("task",))
         if self.to == "web":
             raise SettingError("to", self.to, "must be onnx or openvino with task = embed", ("task",))

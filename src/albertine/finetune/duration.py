@@ -9,7 +9,13 @@ from albertine.errors import InputError
 from albertine.finetune.paper_defaults import with_task_defaults
 from albertine.finetune.prepare import FinetuneData
 from albertine.finetune.run import build_trainer
-from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings, SweepGrid, SweepSettings
+from albertine.finetune.settings import (
+    GRID_WITHOUT_SWEEP,
+    FinetuneSettings,
+    FinetuneTrainSettings,
+    SweepGrid,
+    SweepSettings,
+)
 from albertine.train import duration
 from albertine.train.distributed import Distributed
 
@@ -24,10 +30,11 @@ def check_length_and_grid(settings: FinetuneSettings, *, sweep: bool) -> None:
         sweep: whether the call is a sweep over the grid.
     """
     duration.check_length(settings, settings.train)
-    # The stored settings of a sweep's run have its grid, and a dropout from it; they repeat that run.
+    # The stored settings of a sweep's run have its grid, and a dropout from it; they repeat that run. A grid
+    # among the options of a command is refused before.
     has_grid = isinstance(settings, SweepSettings) and settings.grid != SweepGrid()
     if has_grid and not sweep and settings.dropout is None:
-        raise InputError("--grid: only a sweep has a grid; add --sweep, or leave it out")
+        raise InputError(GRID_WITHOUT_SWEEP)
     if sweep and settings.dropout is not None:
         raise InputError(f"--dropout {settings.dropout:g}: a sweep takes the values of --grid.dropout")
     if sweep and settings.train.minutes is not None:

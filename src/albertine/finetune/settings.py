@@ -207,6 +207,9 @@ class SweepGrid(Settings):
         return entries
 
 
+GRID_WITHOUT_SWEEP = "--grid: only a sweep has a grid; add --sweep, or leave it out"
+
+
 @dataclass(frozen=True)
 class SweepSettings(FinetuneSettings):
     """Fine-tuning runs over a grid of hyperparameters."""

@@ -22,17 +22,25 @@ from albertine.inference.ensemble_model import (
     create_ensemble,
     write_ensemble,
 )
+from albertine.inference.evaluate import print_example_warnings
 from albertine.inference.finetuned_model import FinetunedModel, load_finetuned
 from albertine.inference.predict import prediction_writer, split_names_to_predict
 from albertine.inference.read_split import read_split
 from albertine.inference.settings import EnsembleSettings
 from albertine.inference.table_writer import RowStream
-from albertine.inference.training_data import training_data_message
+from albertine.inference.training_data import warn_of_training_data
 from albertine.interop.hub import is_ensemble
 from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.formats.locations import is_folder
-from albertine.tasks.scorer import ExampleScores, mean_scores, prediction_to_write
+from albertine.tasks.scorer import (
+    ExampleScores,
+    mean_scores,
+    prediction_to_write,
+    truncated_tokens,
+    with_most_truncated,
+)
+from albertine.tasks.sequences import EncodedExample
 from albertine.tasks.types.task_type import Metrics, Prediction
 
 
@@ -74,15 +82,16 @@ def evaluate_ensemble(
     _check_arguments(sources, settings, out, save)
     assert settings.data is not None
     models = _load_candidates(sources, settings)
-    for source in sources:
-        if message := training_data_message(source, settings.data):
-            progress.print_message(message)
+    for model in models:
+        warn_of_training_data(model, settings.data)
     first = models[0]
     dev_name = first.task.split_names("dev", settings.data)[0]
     output = None if out is None else _PredictionOutput(first, settings, dev_name, Path(out))
-    candidates = _Candidates(models, list(read_split(first, dev_name, settings, require_labels=True)))
-    candidates.encoding_counts.print_warnings(f"{settings.data}, {dev_name}")
+    examples = list(read_split(first, dev_name, settings, require_labels=True))
+    candidates = _Candidates(models, examples)
     members = list(range(len(models))) if settings.selection == "all" else _select_greedily(candidates)
+    counts = candidates.encoding_counts(members)
+    print_example_warnings(first.task_type, f"{settings.data}, {dev_name}", examples, counts)
     metrics = candidates.evaluate(members)
     ensemble = create_ensemble(
         "ensemble",
@@ -135,8 +144,13 @@ class _PredictionOutput:
         self._model, self._settings = model, settings
         self._names = split_names_to_predict(model.task, settings.data)
         self._write = prediction_writer(model.card, settings.data, self._names, out)
-        # A file is both dev and the rows to predict, so its examples are scored once.
-        self._unscored = set(self._names) - {dev_name} if is_folder(settings.data) else set()
+        self._unscored = set(self._names)
+        if is_folder(settings.data):
+            self._unscored -= {dev_name}
+        elif settings.on_error == "stop":
+            # A file is both dev and the rows to predict, so its examples are scored once. But --on-error skip
+            # leaves rows without a label out of dev only.
+            self._unscored.clear()
         for name in self._unscored:  # an unreadable split must fail before dev is scored
             next(read_split(model, name, settings, require_labels=False))
 
@@ -150,7 +164,8 @@ class _PredictionOutput:
             tracked_examples = progress.track(examples, f"Predicting {name}", unit="examples")
             counts = EncodingCounts(ensemble.tokenizer.special_ids)
             self._write(name, RowStream(ensemble.create_scorer().predict(tracked_examples, counts)))
-            counts.print_warnings(f"{self._settings.data}, {name}")
+            data = self._settings.data or ""
+            counts.print_warnings(f"{data}, {name}" if is_folder(data) else data)
 
 
 def _load_candidates(sources: Sequence[str | Path], settings: EnsembleSettings) -> list[FinetunedModel]:
@@ -169,15 +184,17 @@ class _Candidates:
 
     Attributes:
         single_metrics: primary metric of each model.
-        encoding_counts: counts of truncated and unknown tokens.
     """
 
     def __init__(self, models: Sequence[FinetunedModel], examples: Sequence[Example]):
         self._task, self._task_type, self._examples = models[0].task, models[0].task_type, examples
-        self._scores = [_score_examples(model, examples) for model in models]
-        self._encoded = models[0].create_scorer().encode(examples)
-        self.encoding_counts = EncodingCounts(models[0].tokenizer.special_ids)
-        self.encoding_counts.add(self._encoded)
+        self._special_ids = models[0].tokenizer.special_ids
+        self._encoded, scores = _score_examples(models[0], examples)
+        self._scores, self._truncated = [scores], [truncated_tokens(self._encoded)]
+        for model in models[1:]:
+            encoded, scores = _score_examples(model, examples)
+            self._scores.append(scores)
+            self._truncated.append(truncated_tokens(encoded))
         self.single_metrics = [self.primary_metric([index]) for index in range(len(models))]
 
     def primary_metric(self, members: Sequence[int]) -> float:
@@ -190,11 +207,20 @@ class _Candidates:
         self._task_type.fit_threshold(self._examples, self._predictions(scores))
         return self._task_type.compute_metrics(self._examples, self._predictions(scores))
 
+    def encoding_counts(self, members: Sequence[int]) -> EncodingCounts:
+        """Return the counts of truncated and unknown tokens of some models together."""
+        counts = EncodingCounts(self._special_ids)
+        counts.add(self._encoded_for(members))
+        return counts
+
     def predict(self, members: Sequence[int]) -> Iterator[tuple[Example, Prediction]]:
         """Yield each example with the prediction of some models together."""
-        triples = zip(self._examples, self._encoded, self._mean_scores(members), strict=True)
+        triples = zip(self._examples, self._encoded_for(members), self._mean_scores(members), strict=True)
         for example, encoded, scores in triples:
             yield example, prediction_to_write(self._task_type, example, encoded, scores)
+
+    def _encoded_for(self, members: Sequence[int]) -> list[EncodedExample]:
+        return with_most_truncated(self._encoded, [self._truncated[index] for index in members])
 
     def _mean_scores(self, members: Sequence[int]) -> list[ExampleScores]:
         return mean_scores([self._scores[index] for index in members], [1.0] * len(members))
@@ -204,9 +230,12 @@ class _Candidates:
         return [self._task_type.prediction(*triple) for triple in triples]
 
 
-def _score_examples(model: FinetunedModel, examples: Sequence[Example]) -> list[ExampleScores]:
+def _score_examples(
+    model: FinetunedModel, examples: Sequence[Example]
+) -> tuple[list[EncodedExample], list[ExampleScores]]:
     tracked_examples = progress.track(examples, f"Scoring {model.source}", unit="examples")
-    return [scores for _, _, scores in model.create_scorer().score_examples(tracked_examples)]
+    triples = list(model.create_scorer().score_examples(tracked_examples))
+    return [encoded for _, encoded, _ in triples], [scores for _, _, scores in triples]
 
 
 def _select_greedily(candidates: _Candidates) -> list[int]:

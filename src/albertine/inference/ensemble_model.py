@@ -63,6 +63,11 @@ class EnsembleModel:
         """The tokenizer of the first member."""
         return self.members[0].tokenizer
 
+    @property
+    def max_length(self) -> int:
+        """Maximum tokens of a sequence that no member truncates."""
+        return min(member.max_length for member in self.members)
+
     def create_scorer(self) -> EnsembleScorer:
         """Return a scorer that runs all members."""
         return EnsembleScorer(
@@ -190,7 +195,8 @@ def _location(member: FinetunedModel, folder: Path) -> dict[str, str]:
     if (url := storage_url(member.source)) is not None:
         return {"url": url}
     if not Path(member.source).is_dir():
-        return {"hub": member.source, "revision": member.folder.name}  # its folder in the cache is the commit
+        repository = member.source.partition("@")[0]
+        return {"hub": repository, "revision": member.folder.name}  # its folder in the cache is the commit
     path = member.folder.resolve()
     # Folders that share only the root do not move together.
     is_near = os.path.commonpath([path, folder]) != path.anchor
@@ -239,5 +245,7 @@ def _parse_member(
         raise ValueError("a member needs either a folder, a URL or a hub name")
     if isinstance(weight, bool) or not (math.isfinite(weight) and weight > 0):
         raise ValueError(f"weight {weight}: must be a positive number")
+    if hub is not None and revision is not None:
+        hub = hub.partition("@")[0]  # earlier versions wrote OWNER/NAME@REVISION beside the commit
     source = str(hub or url) if folder is None else (parent / folder).resolve()
     return _Member(source, revision, weight)

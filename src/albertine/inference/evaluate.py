@@ -8,15 +8,17 @@ from statistics import fmean
 
 from albertine import progress
 from albertine.errors import InputError
-from albertine.inference.ensemble_model import EnsembleModel, TaskModel, load_task_model
+from albertine.inference.ensemble_model import TaskModel, load_task_model
 from albertine.inference.read_split import read_split
 from albertine.inference.settings import EvaluateSettings
-from albertine.inference.training_data import training_data_message
+from albertine.inference.training_data import warn_of_training_data
 from albertine.tasks.encoding_counts import EncodingCounts
+from albertine.tasks.examples import Example
 from albertine.tasks.formats.locations import is_folder
 from albertine.tasks.metrics.display import format_metrics
 from albertine.tasks.registry import find_task
 from albertine.tasks.settings import DataSettings
+from albertine.tasks.types.task_type import TaskType
 
 # The paper's averages: GLUE without WNLI, and the five tasks of Table 2.
 _GLUE_TASKS = ("mnli", "qnli", "qqp", "rte", "sst-2", "mrpc", "cola", "sts-b")
@@ -72,19 +74,12 @@ def evaluate(models: str | Path | Sequence[str | Path], settings: EvaluateSettin
         model = load_task_model(
             source, settings.engine_options, task=settings.task, exit_rule=settings.exit_rule
         )
-        _warn_of_training_data(source, model, settings.data)
+        warn_of_training_data(model, settings.data)
         for split_name in model.task.split_names(settings.split, settings.data):
             results.append(evaluate_split(model, split_name, settings))
             if len(sources) > 1:  # not only at the end, in case a later model fails
                 progress.print_message(f"{source}, {split_name}: {format_metrics(results[-1].metrics)}")
     return results
-
-
-def _warn_of_training_data(source: str | Path, model: TaskModel, data: str) -> None:
-    """Print a message if a model, or a member of an ensemble, was trained on the data."""
-    runs = [member.folder for member in model.members] if isinstance(model, EnsembleModel) else [source]
-    if message := next(filter(None, (training_data_message(run, data) for run in runs)), None):
-        progress.print_message(message)
 
 
 def check_evaluation(sources: Sequence[str | Path], settings: EvaluateSettings) -> None:
@@ -101,7 +96,7 @@ def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) ->
     """Return the metrics of a model on a split of its task."""
     started = time.monotonic()
     data = settings.data or ""
-    name = split_name if is_folder(data) else Path(data).name
+    name = examples_name(split_name, data)
     tracked_examples = progress.track(
         read_split(model, split_name, settings, require_labels=True),
         f"Evaluating {model.card.task}, {name}",
@@ -111,9 +106,7 @@ def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) ->
     pairs = list(model.create_scorer().predict(tracked_examples, counts))
     examples, predictions = zip(*pairs, strict=True)
     metrics = model.task_type.compute_metrics(examples, predictions)
-    counts.print_warnings(f"{model.source}, {name}")
-    if message := model.task_type.evaluation_warning(examples):
-        progress.print_message(f"{model.source}, {name}: {message}")
+    print_example_warnings(model.task_type, f"{model.source}, {name}", examples, counts)
     has_depth = "depth" in predictions[0]
     return EvaluationResult(
         model=model.source,
@@ -129,6 +122,27 @@ def evaluate_split(model: TaskModel, split_name: str, settings: DataSettings) ->
         mean_depth=fmean(prediction["depth"] for prediction in predictions) if has_depth else None,
         data=data,
     )
+
+
+def print_example_warnings(
+    task_type: TaskType, name: str, examples: Sequence[Example], counts: EncodingCounts
+) -> None:
+    """Print what lowers a score: truncated examples, unknown tokens, examples that no prediction can match.
+
+    Args:
+        task_type: task type of the model.
+        name: name of the examples, for the messages.
+        examples: the examples that were scored.
+        counts: counts of their tokens.
+    """
+    counts.print_warnings(name)
+    if message := task_type.evaluation_warning(examples):
+        progress.print_message(f"{name}: {message}")
+
+
+def examples_name(split_name: str, data: str) -> str:
+    """Return the name of examples in messages: that of the split, or of the file."""
+    return split_name if is_folder(data) else Path(data).name
 
 
 def paper_averages(results: Sequence[EvaluationResult]) -> dict[str, float]:

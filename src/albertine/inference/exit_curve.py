@@ -14,13 +14,15 @@ import numpy as np
 from albertine import progress
 from albertine.errors import InputError
 from albertine.inference.ensemble_model import load_task_model
-from albertine.inference.evaluate import check_evaluation
+from albertine.inference.evaluate import check_evaluation, examples_name, print_example_warnings
 from albertine.inference.exit_points import ExitPoint, measure_points
 from albertine.inference.exits import note_missing_exits, rule_for_model
 from albertine.inference.finetuned_model import FinetunedModel
 from albertine.inference.read_split import read_split
 from albertine.inference.settings import EvaluateSettings
+from albertine.inference.training_data import warn_of_training_data
 from albertine.settings.exit_rule import ExitRule, make_exit_rule
+from albertine.tasks.encoding_counts import EncodingCounts
 
 _MAX_FIXED_DEPTHS = 12
 _PATIENCE = (1, 2, 3, 4, 6, 8)
@@ -56,15 +58,20 @@ class ExitCurve:
 def measure_exits(models: Sequence[str | Path], settings: EvaluateSettings) -> list[ExitCurve]:
     """Return the curve of each model on each part of the split."""
     check_evaluation(models, settings)
+    assert settings.data is not None
     curves = []
     for source in models:
         model = load_task_model(source, settings.engine_options, task=settings.task, fixed_options=True)
         if not isinstance(model, FinetunedModel):
             raise InputError(f"{source}: an ensemble; --exits measures one model, so name a member")
         note_missing_exits(model.engine, model.source)
-        for split_name in model.task.split_names(settings.split, settings.data or ""):
+        warn_of_training_data(model, settings.data)
+        for split_name in model.task.split_names(settings.split, settings.data):
             examples = list(read_split(model, split_name, settings, require_labels=True))
-            points = measure_points(model, examples, dict(exit_rules(model)))
+            counts = EncodingCounts(model.tokenizer.special_ids)
+            points = measure_points(model, examples, dict(exit_rules(model)), counts=counts)
+            name = f"{model.source}, {examples_name(split_name, settings.data)}"
+            print_example_warnings(model.task_type, name, examples, counts)
             curves.append(
                 ExitCurve(
                     model.source,

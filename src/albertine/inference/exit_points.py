@@ -19,6 +19,7 @@ from albertine.inference.finetuned_model import FinetunedModel
 from albertine.model.cost import prediction_flops
 from albertine.randomness import named_generator
 from albertine.settings.exit_rule import ExitRule
+from albertine.tasks.encoding_counts import EncodingCounts
 from albertine.tasks.examples import Example
 from albertine.tasks.metrics.intervals import NORMAL_QUANTILE, Estimate, ratio_estimate
 from albertine.tasks.scorer import Scorer
@@ -97,6 +98,7 @@ def measure_points(
     examples: Sequence[Example],
     rules: Mapping[str, ExitRule],
     batch_size: int | None = None,
+    counts: EncodingCounts | None = None,
 ) -> list[ExitPoint]:
     """Return the point of full depth and of each rule on labeled examples.
 
@@ -106,10 +108,13 @@ def measure_points(
         rules: exit rules by the names of their settings.
         batch_size: number of examples that are scored at a time, in their order; by default a twentieth of
             them, or more.
+        counts: the counts of truncated and unknown tokens, which are updated; None to count none.
     """
     if len(examples) < 2:
         raise InputError(f"{model.source}: exits are compared on two examples at least; give more data")
     encoded = model.create_scorer().encode(examples)
+    if counts is not None:
+        counts.add(encoded)
     size = batch_size or _group_size(len(encoded))
     size = min(size, -(-len(encoded) // 2))  # one group alone has no interval
     groups = [slice(first, first + size) for first in range(0, len(encoded), size)]

@@ -55,6 +55,11 @@ class FinetunedModel:
         """The task named in the card."""
         return task_of_card(self.card)
 
+    @property
+    def max_length(self) -> int:
+        """Maximum tokens of a sequence; longer examples are truncated."""
+        return self.card.max_length
+
     def create_scorer(self) -> Scorer:
         """Return a scorer that runs this model."""
         return Scorer(self.engine, self.task_type, self.exit_rule)

@@ -42,7 +42,7 @@ class Pipeline:
     def __init__(self, model: TaskModel):
         self._scorer, self._task_type = model.create_scorer(), model.task_type
         self.type_name, self.labels = model.card.type_name, model.card.labels
-        self.max_length = model.card.max_length
+        self.max_length = model.max_length
         self.input_fields: tuple[InputField, ...] = model.task_type.input_fields()
 
     def __call__(

@@ -8,7 +8,7 @@ ensemble is scored by the scorers of its members.
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TypeVar
 
@@ -180,13 +180,32 @@ class EnsembleScorer(ExampleScorer):
         self._scorers, self._weights = scorers, weights
 
     def score_chunk(self, examples: Sequence[Example]) -> ScoredChunk:
-        """Return examples as the first scorer encodes them, with averaged scores and depths."""
+        """Return examples as the first scorer encodes them, with averaged scores and depths.
+
+        An example counts as truncated if any scorer truncates it.
+        """
         chunks = [scorer.score_chunk(examples) for scorer in self._scorers]
         scores = mean_scores([chunk.scores for chunk in chunks], self._weights)
         # Only the members that have an exit rule have depths.
         member_depths = [chunk.depths for chunk in chunks if chunk.depths is not None]
         depths = [fmean(values) for values in zip(*member_depths, strict=True)] if member_depths else None
-        return ScoredChunk(chunks[0].encoded, scores, depths)
+        truncated = [truncated_tokens(chunk.encoded) for chunk in chunks]
+        return ScoredChunk(with_most_truncated(chunks[0].encoded, truncated), scores, depths)
+
+
+def truncated_tokens(encoded: Sequence[EncodedExample]) -> list[int]:
+    """Return the number of truncated tokens of each example."""
+    return [example.num_truncated_tokens for example in encoded]
+
+
+def with_most_truncated(
+    encoded: Sequence[EncodedExample], truncated_by_model: Sequence[Sequence[int]]
+) -> list[EncodedExample]:
+    """Return examples with the largest of the numbers of tokens that several models truncate."""
+    return [
+        replace(example, num_truncated_tokens=max(numbers))
+        for example, *numbers in zip(encoded, *truncated_by_model, strict=True)
+    ]
 
 
 def _by_example(encoded: Sequence[EncodedExample], by_index: Mapping[int, T]) -> list[list[T]]:

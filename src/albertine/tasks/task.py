@@ -211,14 +211,18 @@ def check_split_option(data: str, settings: DataSettings, task: Task) -> None:
         settings: settings as the user gave them.
         task: the task, which may have an official layout.
     """
-    has_splits = is_folder(data) and (not data.startswith(HUB_PREFIX) or task.has_official_layout(data))
-    if "split" not in settings.explicit_keys or has_splits:
+    if "split" not in settings.explicit_keys or has_splits(data, task):
         return
     is_hub = data.startswith(HUB_PREFIX)
     advice = (
         f"name the split in --data, as in {HUB_PREFIX}OWNER/NAME:CONFIG:SPLIT" if is_hub else "leave it out"
     )
     raise InputError(f"{data}: --split is for the folder of a task; {advice}")
+
+
+def has_splits(data: str, task: Task) -> bool:
+    """Return whether a setting names the split of data; the name of a data set of the hub may include it."""
+    return is_folder(data) and (not data.startswith(HUB_PREFIX) or task.has_official_layout(data))
 
 
 def is_table_file(data: str) -> bool:

@@ -38,22 +38,34 @@ def class_names(name: str, column: str) -> list[str]:
     return list(getattr(feature, "names", None) or [])
 
 
+def same_dataset(name: str, other: str) -> bool:
+    """Return whether two names are of one split of a dataset; revisions of it count as the same."""
+    (repository, _, *part), (other_repository, _, *other_part) = _parse_name(name), _parse_name(other)
+    return (repository, part) == (other_repository, other_part)
+
+
+def _parse_name(name: str) -> tuple[str, str, str, str]:
+    """Return the repository or local folder in a name, the revision, the config and the split."""
+    path, config, split = [*name.removeprefix(HUB_PREFIX).split(":"), "", ""][:3]
+    repository, _, revision = (path, "", "") if Path(path).exists() else path.partition("@")
+    return repository, revision, config, split or "train"
+
+
 @lru_cache(maxsize=4)
 def _dataset(name: str) -> Any:
     try:
         from datasets import load_dataset
     except ImportError:
         raise InputError(f"{name}: hub datasets need an extra; {install_command('hub')}") from None
-    path, config, split = [*name.removeprefix(HUB_PREFIX).split(":"), "", ""][:3]
     try:
-        repository, _, revision = (path, "", "") if Path(path).exists() else path.partition("@")
+        repository, revision, config, split = _parse_name(name)
         return load_dataset(
-            repository, config or None, split=split or "train", streaming=True, revision=revision or None
+            repository, config or None, split=split, streaming=True, revision=revision or None
         )
     except Exception as error:  # the library raises many types
         raise InputError(
             f"{name}: cannot open the dataset ({type(error).__name__}: {_first_line(error)}); check the name"
-            f"{' and the revision' if '@' in path else ''}"
+            f"{' and the revision' if '@' in name else ''}"
         ) from None
 
 
