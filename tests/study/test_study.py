@@ -167,6 +167,9 @@ def test_plan_of_finished_and_of_new_runs(
     assert run_command(app, _words(tmp_path, "--print-plan")) == 0
     output = " ".join(capsys.readouterr().out.split())  # lines are wrapped at the width of the terminal
     assert "order: 4 runs, 0 finished" in output
+    assert run_command(app, _words(tmp_path, "--print-plan", "--cluster", "ray", "--json")) == 0
+    line = "--cluster ray: not used; the time of the plan is that of this machine"
+    assert line in " ".join(capsys.readouterr().err.split())
     assert "; evaluation and 8 steps of fine-tuning not included" in output
     assert "can detect nothing with 2 seeds; a verdict needs 5" in output
     assert not (tmp_path / "studies").exists()
