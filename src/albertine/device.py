@@ -5,6 +5,7 @@ training step can exceed it; the fraction that a step reaches is its utilization
 """
 
 import os
+import platform
 import resource
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from albertine.display import counted
 from albertine.errors import InputError, did_you_mean
 
 
@@ -57,6 +59,26 @@ def has_fast_bf16(device: torch.device) -> bool:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
     return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+def machine_name(device: torch.device) -> str:
+    """Return on what this process computes, such as "AMD EPYC (AVX512, bf16), 8 threads".
+
+    Times are comparable where it is the same. Virtual machines hide the model of a processor, so its
+    instructions are named too.
+    """
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
+    return f"{name}, {counted(torch.get_num_threads(), 'thread')}"
+
+
+@cache
+def _cpu_name() -> str:
+    name = platform.processor() or platform.machine()
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    bf16 = ", bf16" if has_fast_bf16(torch.device("cpu")) else ""
+    return f"{name} ({torch.backends.cpu.get_cpu_capability()}{bf16})"
 
 
 def has_amx() -> bool:

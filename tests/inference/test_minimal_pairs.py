@@ -11,12 +11,15 @@ from tests.conftest import made_up_sentences
 from tests.task_fixtures import save_untrained_model, write_jsonl
 
 import albertine
+from albertine import device
 from albertine.cli import app
 from albertine.command import run_command
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.inference import minimal_pairs as minimal_pairs_module
+from albertine.inference.fill_mask import FillMaskPipeline, fill_mask_pipeline_in
 from albertine.inference.minimal_pairs import MinimalPairsResult, evaluate_minimal_pairs
+from albertine.inference.settings import EvaluateSettings
 from albertine.settings import HeadSettings
 from albertine.tasks.card import TaskCard
 from albertine.tasks.formats.minimal_pairs import read_minimal_pairs
@@ -273,3 +276,21 @@ def test_wrong_calls_give_one_line(
     assert "--task blimp: an evaluation of pre-trained models" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"albertine\.evaluate_minimal_pairs"):
         albertine.evaluate(classifier, albertine.EvaluateSettings(task="blimp", data=str(folder)))
+
+
+def test_pairs_are_scored_in_fp32_on_all_machines(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_jsonl(tmp_path / "pairs.jsonl", rows(pairs(4, 2)))
+    monkeypatch.setattr(device, "has_fast_bf16", lambda _: True)
+    precisions = []
+
+    def open_pipeline(*args: Any, **keys: Any) -> FillMaskPipeline:
+        precisions.append(args[2].precision)
+        return fill_mask_pipeline_in(*args, **keys)
+
+    monkeypatch.setattr(minimal_pairs_module, "fill_mask_pipeline_in", open_pipeline)
+    evaluate_minimal_pairs(checkpoint, EvaluateSettings(task="blimp", data=str(tmp_path / "pairs.jsonl")))
+    assert precisions == ["fp32"]
+    assert run_command(app, ["evaluate", "--help"]) == 0
+    assert "For blimp, auto is fp32." in " ".join(capsys.readouterr().out.split())

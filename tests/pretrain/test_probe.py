@@ -12,6 +12,7 @@ import torch
 import transformers
 
 import albertine
+from albertine import device
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
@@ -57,8 +58,8 @@ def test_probe_matches_transformers(
     checkpoint: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Compute the losses sample by sample with `transformers`."""
-    monkeypatch.setattr(probe_module, "choose_precision", lambda *_: torch.float32)
+    """Compute the losses sample by sample with `transformers`; the probe is in fp32 on all machines."""
+    monkeypatch.setattr(device, "has_fast_bf16", lambda _: True)
     result = probe(str(checkpoint), probe_settings)
     reference: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)
     reference.eval()
@@ -98,10 +99,8 @@ def test_a_model_with_one_segment_is_evaluated_on_masked_tokens_alone(
     probe_settings: ProbeSettings,
     corpus: Corpus,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(probe_module, "choose_precision", lambda *_: torch.float32)
     checkpoint = write_checkpoint(tmp_path / "one", segments=1)
     result = probe(str(checkpoint), probe_settings)
     reference: Any = transformers.AlbertForPreTraining.from_pretrained(checkpoint)

@@ -381,3 +381,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(capsys.readouterr().out) == compare_runs([first, second]).to_json()
     assert run_command(app, ["compare", str(first), str(second), "--out", str(tmp_path / "table.csv")]) == 2
     assert "ends in .html" in capsys.readouterr().err
+
+
+def test_an_unfinished_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_pretraining(tmp_path / "a", 4.5)
+    settings = PretrainSettings(train=PretrainTrainSettings(steps=600))
+    second = write_run(tmp_path / "b", settings, {4: {"mlm_loss": 9.0}})
+    assert run_command(app, ["compare", str(first), str(second)]) == 0
+    line = f"{second}: an unfinished run, about step 4 of 600; comparing its scores so far\n"
+    assert capsys.readouterr().err == line

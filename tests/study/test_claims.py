@@ -376,7 +376,7 @@ def test_unknown_claim(tmp_path: Path) -> None:
         find_claim("table-55")
     with pytest.raises(OSError, match="No such file"):
         find_claim(str(tmp_path / "missing.toml"))
-    with pytest.raises(InputError, match="neither a claim"):
+    with pytest.raises(InputError, match=r"neither a claim nor a \.toml file; to give several texts"):
         find_claim(str(tmp_path))
     (tmp_path / "table-5.toml").write_text(CLAIM)
     with pytest.raises(InputError, match="the package has a claim of this name; rename the file"):

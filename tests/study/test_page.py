@@ -49,3 +49,19 @@ def test_arms_that_predict_worse_than_a_guess_are_named() -> None:
     assert "is above 5.70, that of a guess" in small.divergence_note
     assert not replace(report, arms=arms[:1]).divergence_note
     assert not replace(report, arms=(ArmReport("no loss", (), {}, {}),)).divergence_note
+
+
+def test_machines_are_named_if_runs_are_of_several() -> None:
+    def report(*machines: tuple[str, ...]) -> ClaimReport:
+        arms = tuple(
+            ArmReport(name, (), {"seconds": [1.0] * len(machines)}, {}, machines) for name in ("a", "b")
+        )
+        return ClaimReport(find_claim("optimizers"), "smoke", SimpleNamespace(), arms, ())  # type: ignore[arg-type]
+
+    assert not report((), ()).machine_note  # of an earlier version
+    assert not report(("X",), ("X",)).machine_note
+    assert report(("X",), ("Y",), ("Y",), ()).machine_note == (
+        "Trained on different machines, whose times do not compare. X: 1 run of a, 1 run of b; "
+        "Y: 2 runs of a, 2 runs of b; an unknown machine: 1 run of a, 1 run of b."
+    )
+    assert "X and Y: 1 run of a" in report(("X", "Y")).machine_note

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from albertine import device
 from albertine.checksums import json_checksum
@@ -19,12 +20,12 @@ from albertine.finetune.finetune import finetune
 from albertine.finetune.results import FinetuneResults
 from albertine.finetune.settings import FinetuneSettings
 from albertine.inference.settings import EvaluateSettings
+from albertine.study import equal_time, study_run
 from albertine.study import study as studies
-from albertine.study import study_run
 from albertine.study import tasks as study_tasks
 from albertine.study.catalog import claims_for, find_claim
 from albertine.study.claim import claim_version
-from albertine.study.equal_time import StepTiming
+from albertine.study.equal_time import MeasuredStep, StepTiming
 from albertine.study.page import claim_page
 from albertine.study.protocol import find_protocol, protocol_version
 from albertine.study.report import claim_measures
@@ -109,10 +110,31 @@ def test_report(studied: Path) -> None:
 @pytest.mark.slow
 def test_pages(studied: Path) -> None:
     page = (studied / "studies" / "claims" / "order.smoke.html").read_text()
-    for text in ("Order is &lt;better&gt;.", "86.5", "objective.pair = &quot;sop&quot;", "<svg", "Undecided"):
+    for text in (
+        "Order is &lt;better&gt;.",
+        "86.5",
+        "per evaluation, in fp32.",
+        "objective.pair = &quot;sop&quot;",
+        "<svg",
+        "Undecided",
+    ):
         assert text in page, text
     index = (studied / "studies" / "index.html").read_text()
     assert 'href="claims/order.smoke.html"' in index
+
+
+@pytest.mark.slow
+def test_evaluations_of_earlier_versions_are_named(studied: Path, tmp_path: Path) -> None:
+    shutil.copytree(studied, tmp_path / "copy")
+    folder = tmp_path / "copy"
+    file = folder / "studies/runs" / _report(studied)["arms"][0]["runs"][0] / "results/probe-800.json"
+    content = json.loads(file.read_text())
+    assert content.pop("precision") == "fp32"
+    del content["machines"]
+    file.write_text(json.dumps(content))
+    assert run_command(app, _words(folder, "--quiet")) == 0
+    page = (folder / "studies" / "claims" / "order.smoke.html").read_text()
+    assert "per evaluation, in fp32; some runs by an earlier version, in bf16 where" in page
 
 
 @pytest.mark.slow
@@ -167,9 +189,37 @@ def test_plan_of_finished_and_of_new_runs(
     assert run_command(app, _words(tmp_path, "--print-plan")) == 0
     output = " ".join(capsys.readouterr().out.split())  # lines are wrapped at the width of the terminal
     assert "order: 4 runs, 0 finished" in output
+    assert run_command(app, _words(tmp_path, "--print-plan", "--cluster", "ray", "--json")) == 0
+    line = "--cluster ray: not used; the time of the plan is that of this machine"
+    assert line in " ".join(capsys.readouterr().err.split())
     assert "; evaluation and 8 steps of fine-tuning not included" in output
     assert "can detect nothing with 2 seeds; a verdict needs 5" in output
     assert not (tmp_path / "studies").exists()
+
+
+@pytest.mark.slow
+def test_the_machines_of_a_run_are_stored(studied: Path) -> None:
+    here = device.machine_name(torch.device("cpu"))
+    for arm in _report(studied)["arms"]:
+        assert arm["machines"] == [[here]] * 2
+    assert "different machines" not in (studied / "studies/claims/order.smoke.html").read_text()
+
+
+def test_a_run_that_resumes_elsewhere_has_two_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data: Any = SimpleNamespace(corpus=tmp_path, store=tmp_path, is_built=False, corpus_checksum="")
+    protocol = find_protocol(find_claim("table-5"), "minutes")
+    run = StudyRun(data, protocol, "SOP", {"train": {"steps": 3}}, seed=0)
+    for machine, is_resumed, expected in (
+        ("other", True, ()),  # an earlier version has begun it
+        ("first", False, ("first",)),
+        ("second", True, ("first", "second")),
+        ("first", True, ("first", "second")),
+        ("second", False, ("second",)),
+    ):
+        monkeypatch.setattr(study_run, "machine_name", lambda _, machine=machine: machine)
+        assert run._record_machine(is_resumed=is_resumed) == expected
 
 
 @pytest.mark.slow
@@ -187,8 +237,13 @@ def test_arms_train_for_the_same_time(
     deeper = 'SOP = { objective.pair = "sop", model.layers = 6 }'
     claim = CLAIM.replace('SOP = { objective.pair = "sop" }', deeper).replace("steps = 3", "steps = 30")
     (tmp_path / "order.toml").write_text('equal_time = "none"\n' + claim)
-    monkeypatch.setattr(StepTiming, "is_measured", True)
-    monkeypatch.setattr(StepTiming, "seconds", lambda timing: 0.1 * timing.settings.model.layers)
+    monkeypatch.setattr(equal_time, "machine_kinds", lambda _: ["cpu"])
+    monkeypatch.setattr(StepTiming, "is_measured", lambda *_: True)
+    monkeypatch.setattr(
+        StepTiming,
+        "measured",
+        lambda timing, _: MeasuredStep(0.1 * timing.settings.model.layers, "a CPU, 1 thread"),
+    )
     claims = [find_claim(str(tmp_path / "order.toml"))]
     (plan,) = studies.plan_studies(claims, tmp_path / "out", StudySettings(scale="smoke"))
     (planned,) = studies.claim_runs(claims, tmp_path / "out", StudySettings(scale="smoke"))
@@ -203,6 +258,7 @@ def test_arms_train_for_the_same_time(
     for settings in ('"none", train.steps = 30', '"sop", model.layers = 6, train.steps = 10'):
         assert settings.replace('"', "&quot;") in page
     assert "All arms train for the time of none" in page
+    assert "which are measured first on a CPU, 1 thread." in page
     (tmp_path / "order.toml").write_text(
         'equal_time = "none"\n'
         + claim.replace("steps = 30", 'steps = 30\npretrain.curriculum.depth = "grow"')
@@ -223,14 +279,92 @@ def test_steps_are_timed(studied: Path) -> None:
     claim = find_claim(str(studied / "order.toml"))
     (planned,) = studies.claim_runs([claim], studied / "studies", StudySettings(scale="smoke"))
     run = planned.by_arm()["SOP"][0]
-    timing = StepTiming(run.data, run.values)
-    file = timing.folder.with_suffix(".json")
-    assert not file.exists()
-    seconds = timing.seconds()
-    assert 0 < seconds == timing.seconds()
+    timing = StepTiming.of(run.data, run.values)
+    assert equal_time.timed_on({"SOP": timing}) is None
+    timing.measure()
+    machine = equal_time.timed_on({"SOP": timing})
+    assert machine == device.machine_name(torch.device("cpu"))
+    (file,) = (studied / "studies" / "timings").glob("*/*.json")
+    content = json.loads(file.read_text())
+    assert content == {"seconds": content["seconds"], "machine": machine}
+    assert content["seconds"] > 0
+    timing.measure()
+    assert json.loads(file.read_text()) == content  # not measured again
     file.write_text('{"seconds": 0}')
     with pytest.raises(InputError, match="seconds = 0; remove it and run the same command again"):
-        timing.seconds()
+        timing.measured(file.parent.name)
+    file.unlink()
+
+
+def _timings(folder: Path, arms: str) -> dict[str, StepTiming]:
+    """Return the timings of arms, each with another number of layers."""
+    data: Any = SimpleNamespace(store=folder, corpus_checksum="corpus")
+    values = {arm: {"train": {"steps": 30}, "model": {"layers": ord(arm)}} for arm in arms}
+    return {arm: StepTiming(data, one, "fp32") for arm, one in values.items()}
+
+
+@pytest.fixture
+def move(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[int]]:
+    """Return a function that moves a study to a machine, and returns the layers of the arms timed there."""
+
+    def to(machine: str) -> list[int]:
+        timed: list[int] = []
+
+        def measure(timing: StepTiming) -> float:
+            timed.append(timing.values["model"]["layers"])
+            return 0.5 if machine == "slow" else 0.1
+
+        monkeypatch.setattr(equal_time, "machine_name", lambda _: machine)
+        monkeypatch.setattr(StepTiming, "_measure", measure)
+        return timed
+
+    return to
+
+
+def test_all_arms_are_timed_on_one_kind_of_machine(tmp_path: Path, move: Callable[[str], list[int]]) -> None:
+    timed = move("fast")
+    equal_time.measure_times(_timings(tmp_path, "ab"))
+    assert timed == [ord("a"), ord("b")]
+    timed = move("slow")
+    equal_time.measure_times(_timings(tmp_path, "ab"))  # the study has moved, and keeps its runs
+    assert timed == []
+    equal_time.measure_times(_timings(tmp_path, "abc"))
+    assert timed == [ord("a"), ord("b"), ord("c")]
+    assert equal_time.timed_on(_timings(tmp_path, "abc")) == "slow"
+    assert equal_time.timed_on(_timings(tmp_path, "ab")) == "fast"
+    timed = move("fast")
+    equal_time.measure_times(_timings(tmp_path, "ad"))
+    assert timed == [ord("d")]  # the other one is stored for this kind
+
+
+def test_times_of_earlier_versions_keep_their_runs(tmp_path: Path, move: Callable[[str], list[int]]) -> None:
+    timings = _timings(tmp_path, "ab")
+    for timing, seconds in zip(timings.values(), (1, 2), strict=True):
+        timing.folder.parent.mkdir(exist_ok=True)
+        timing.folder.with_suffix(".json").write_text(json.dumps({"seconds": seconds}))
+    timed = move("fast")
+    equal_time.measure_times(timings)
+    assert timed == []
+    assert equal_time.timed_on(timings) is None
+    assert equal_time.equal_time_steps(timings, "a") == {"a": 30, "b": 15}
+    equal_time.measure_times(_timings(tmp_path, "abc"))
+    assert len(timed) == 3
+
+
+def test_times_of_several_machines_or_of_none_are_refused(
+    tmp_path: Path, move: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_two_nodes(_: str, jobs: Mapping[Path, Callable[[], None]], *__: Any, **___: Any) -> None:
+        for name, job in zip(("slow", "fast"), jobs.values(), strict=True):
+            move(name)
+            job()
+
+    monkeypatch.setattr(equal_time, "execute", lambda *_, **__: None)
+    with pytest.raises(InputError, match="no time of a step of a after measuring; with --cluster, all nodes"):
+        equal_time.measure_times(_timings(tmp_path, "ab"))
+    monkeypatch.setattr(equal_time, "execute", on_two_nodes)
+    with pytest.raises(InputError, match=r"different kinds of machines \(a on slow; b on fast\)"):
+        equal_time.measure_times(_timings(tmp_path, "ab"))
 
 
 @pytest.mark.slow
@@ -243,7 +377,7 @@ def test_runs_in_another_precision_are_other_runs(studied: Path, monkeypatch: py
         (planned,) = studies.claim_runs([claim], studied / "studies", StudySettings(scale="smoke"))
         run = planned.by_arm()["SOP"][0]
         assert run.settings.train.precision == name
-        folders[name] = {run.folder, StepTiming(run.data, run.values).folder}
+        folders[name] = {run.folder, StepTiming.of(run.data, run.values).folder}
     assert folders["bf16"].isdisjoint(folders["fp32"])
 
 

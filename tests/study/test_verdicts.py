@@ -11,7 +11,14 @@ from albertine.study.catalog import find_claim
 from albertine.study.claim import Expectation, Relation
 from albertine.study.protocol import find_protocol
 from albertine.study.report import ClaimReport
-from albertine.study.verdicts import Outcome, combined_outcome, judge, outcomes_text, seeds_needed_text
+from albertine.study.verdicts import (
+    Outcome,
+    across_machines,
+    combined_outcome,
+    judge,
+    outcomes_text,
+    seeds_needed_text,
+)
 
 _ZEROS = [0.0] * 5
 _NARROW, _WIDE = [-0.1, 0.1, 0.0, -0.1, 0.1], [-4.0, 4.0, 0.0, -4.0, 4.0]
@@ -161,3 +168,22 @@ def test_mixed_outcomes_are_counted() -> None:
     mixed: list[Outcome] = ["undecided", "confirmed", "undecided"]
     assert outcomes_text(mixed) == "of 3 expectations, 1 confirmed, 2 undecided"
     assert outcomes_text(["confirmed", "confirmed"]) == outcomes_text([]) == ""
+
+
+def test_times_of_different_machines_are_not_compared() -> None:
+    verdict = judge(Expectation("seconds", "a", "b", 1.0), [1.0] * 5, [3.0 + one for one in _NARROW])
+    assert verdict.outcome == "confirmed"
+    one, other, unknown, both = ("X",), ("Y",), (), ("X", "Y")
+    for known in (one, unknown):  # all runs of an earlier version have unknown machines
+        assert across_machines(verdict, [known] * 5, [known] * 5) == verdict
+    assert across_machines(verdict, [one, other], [one, other]) == verdict  # differences within a machine
+    for arm, than, names in (
+        (one, other, "X; Y"),
+        (both, both, "X; Y"),  # resumed on the other machine
+        (one, unknown, "X; an unknown machine"),
+    ):
+        undecided = across_machines(verdict, [one] * 4 + [arm], [one] * 4 + [than])
+        assert undecided.outcome == "undecided"
+        assert undecided.reason == f"trained on different machines, whose times do not compare: {names}"
+        assert undecided.seeds_needed is None
+        assert undecided.difference == verdict.difference

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from albertine import progress
 from albertine.cli.application import BENCHMARKS, ClusterOption, JsonFlag, app
 from albertine.command import DEFAULT_OPTIONS, SETTINGS_PARAMETER, CommonOptions, PathOrUrl
 from albertine.errors import InputError
@@ -56,6 +57,10 @@ def study(
             raise InputError(f"--{option}: no claims; name some, or give --all")
         display.show_claims(downloaded_reports(out), as_json=json)
     elif print_plan:
+        if cluster is not None:
+            progress.print_message(
+                f"--cluster {cluster}: not used; the time of the plan is that of this machine"
+            )
         display.show_plans(studies.plan_studies(chosen, out, resolved_settings), as_json=json)
     else:
         with open_cluster(cluster) as executor:

@@ -111,10 +111,9 @@ def evaluate_minimal_pairs(
         if engine not in (None, "auto", "torch"):
             raise InputError(f"--engine {engine}: not for --method left-to-right; leave it out")
         engine = None
-    precision = "fp32" if settings.precision == "auto" else settings.precision
+    options = EngineOptions(settings.device, settings.precision, engine).with_fp32_default()
     results = []
     for source in sources:
-        options = EngineOptions(settings.device, precision, engine)
         can_exit = settings.depth is not None
         pipeline = fill_mask_pipeline_in(locate_model(source), source, options, can_exit=can_exit)
         results += score_minimal_pairs(pipeline.scorer_at(settings.depth), settings, str(source))

@@ -16,17 +16,18 @@ from albertine.settings.exit_rule import (
 )
 from albertine.tasks.settings import HEADER_HELP, DataSettings, Split
 
+_PRECISION_HELP = (
+    "Precision of the matrix products; auto is fp32 if the model was fine-tuned in fp32, else bf16 where the "
+    "machine computes it fast"
+)
+
 
 @dataclass(frozen=True)
 class InferenceSettings(DataSettings):
     """Data, device and precision of inference."""
 
     device: DeviceName = setting("auto", "Device; auto is a GPU if there is one.")
-    precision: PrecisionName = setting(
-        "auto",
-        "Precision of the matrix products; auto is fp32 if the model was fine-tuned in fp32, "
-        "else bf16 where the machine computes it fast.",
-    )
+    precision: PrecisionName = setting("auto", f"{_PRECISION_HELP}.")
     engine: EngineName | None = setting(None, ENGINE_HELP)
 
     @property
@@ -83,6 +84,7 @@ class EvaluateSettings(DepthSettings):
         minimum=0,
         maximum=100,
     )
+    precision: PrecisionName = setting("auto", f"{_PRECISION_HELP}. For blimp, auto is fp32.")
     picture: Path | None = setting(None, "With --exits: new file for the curve, .svg.")
 
     def check(self) -> None:

@@ -4,7 +4,7 @@ It evaluates masked tokens, sentence order (SOP) and next sentence (NSP), even i
 checkpoint was trained on only one of the pair objectives or on neither; a model with one
 segment cannot tell the parts of a pair apart, so only masked tokens are evaluated. The
 checkpoint may come from Albertine, from `transformers` or from Google; its tokenizer must
-be that of the corpus.
+be that of the corpus. Matrix products are in fp32 on all machines.
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.markup import escape
 
 from albertine import progress
@@ -21,7 +22,7 @@ from albertine.corpus.batches import collate
 from albertine.corpus.corpus import Corpus, open_corpus
 from albertine.corpus.dataset import PretrainDataset
 from albertine.corpus.settings import ObjectiveSettings
-from albertine.device import choose_device, choose_precision
+from albertine.device import choose_device
 from albertine.errors import InputError
 from albertine.interop.hub import locate_checkpoint
 from albertine.model.depth_plan import depth_plan
@@ -153,7 +154,7 @@ def _load(checkpoint: str, corpus: Corpus, settings: ProbeSettings) -> Model:
     """Return a checkpoint on its device."""
     model = load_pretrained_checkpoint(checkpoint, corpus, predicts_masks=True)
     device = choose_device(settings.device)
-    model.configure(ComputeOptions(choose_precision("auto", device)))
+    model.configure(ComputeOptions(torch.float32))  # on all machines, so that they agree on the numbers
     return model.to(device).eval()
 
 

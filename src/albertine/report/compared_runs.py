@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from albertine import progress
 from albertine.display import display_text
 from albertine.errors import InputError
 from albertine.finetune.model_selection import score_to_minimize
@@ -19,7 +20,12 @@ from albertine.storage.objects import display_path
 from albertine.tasks.registry import find_task
 from albertine.tasks.task import Task
 from albertine.train.metrics_log import METRICS_FILE, MetricsLine, held_out_scores, read_metrics
-from albertine.train.run_folder import SETTINGS_FILE, not_a_run_error, read_run_settings
+from albertine.train.run_folder import (
+    SETTINGS_FILE,
+    not_a_run_error,
+    read_run_settings,
+    unfinished_run_progress,
+)
 
 PRETRAINING_SCORES = (
     "mlm_loss", "mlm_accuracy", "next_loss", "next_accuracy", "pair_loss", "pair_accuracy"
@@ -61,6 +67,8 @@ def _read_run(run: Path) -> ComparedRun:
     steps = [line for line in lines if "tokens" in line]
     if not steps:
         raise InputError(f"{name}: no training step yet; compare the runs later")
+    if text := unfinished_run_progress(curve_folder):
+        progress.print_message(f"{name}: {text}; comparing its scores so far")
     task = _task_name(str(settings["task"]), curve_folder) if "task" in settings else None
     metric = None if task is None else _selecting_metric(find_task(task), settings.get("metric"))
     selected_task = None if task is None else find_task(task).compared_by(metric)

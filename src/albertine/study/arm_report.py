@@ -18,12 +18,14 @@ class ArmReport:
         runs: its runs, one for each seed.
         values: numbers of each run by measure, in the unit of pages; None where the run failed.
         failures: seeds whose training or fine-tuning failed, with the reason.
+        machines: the machines that have trained each run; see `StudyRun.machines`.
     """
 
     name: str
     runs: tuple[StudyRun, ...]
     values: Mapping[str, Sequence[float | None]]
     failures: Mapping[int, str]
+    machines: Sequence[tuple[str, ...]] = ()
 
     @property
     def steps(self) -> int | None:

@@ -118,6 +118,8 @@ def show_reports(reports: Sequence[ClaimReport], *, as_json: bool) -> None:
         console.print(table)
         if note := report.divergence_note:
             console.print(escape(note), highlight=False)
+        if note := report.machine_note:
+            console.print(escape(note), highlight=False)
         for verdict in report.verdicts:
             text, mean, interval, outcome, reason = map(escape, verdict_row(verdict))
             if report.protocol.seeds >= MIN_SEEDS_FOR_VERDICT:  # with fewer, an interval says little

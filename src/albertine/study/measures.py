@@ -19,6 +19,7 @@ class Measure:
         digits: decimals on pages.
         is_higher_better: whether more is better.
         factor: from the stored number to the unit of pages and claims; 100 for shares in percent.
+        is_time: whether it depends on the machine that trains.
     """
 
     title: str
@@ -26,6 +27,7 @@ class Measure:
     digits: int = 1
     is_higher_better: bool = True
     factor: float = 1.0
+    is_time: bool = False
 
     def text(self, value: float) -> str:
         """Return a value, in the unit of pages, as text."""
@@ -40,9 +42,9 @@ MEASURES = {
     "parameters": Measure("parameters, M", "size", 2, is_higher_better=False, factor=1e-6),
     "megabytes": Measure("MB", "size", 1, is_higher_better=False, factor=1e-6),
     "flops": Measure("training TFLOPs", "training", 1, is_higher_better=False, factor=1e-12),
-    "seconds": Measure("training seconds", "training", 0, is_higher_better=False),
+    "seconds": Measure("training seconds", "training", 0, is_higher_better=False, is_time=True),
     "tokens": Measure("million tokens", "training", 2, factor=1e-6),
-    "tokens_per_second": Measure("tokens per second", "training", 0),
+    "tokens_per_second": Measure("tokens per second", "training", 0, is_time=True),
     "mask_loss": Measure("[MASK] loss", "probe", 3, is_higher_better=False),
     "mask_accuracy": _percentage("[MASK] %"),
     "sop_accuracy": _percentage("SOP %"),

@@ -36,7 +36,7 @@ LOCK_FILE = "study.lock"  # also uploaded: it shows that a folder holds studies
 _WATCHED = (
     f"{RUNS_FOLDER}/{CHECKPOINTS}",
     f"{RUNS_FOLDER}/*/{RESULTS_FOLDER}/*",
-    f"{TIMINGS_FOLDER}/*",
+    f"{TIMINGS_FOLDER}/*/*",
     f"{CLAIMS_FOLDER}/*",
 )
 

@@ -106,11 +106,13 @@ def _result_blocks(report: ClaimReport) -> list[str]:
     ]
     failure_table = html_table(("failed run", "reason"), failures, wrap_last_column=True) if failures else ""
     notes = [html_paragraphs(text) for text in (report.divergence_note, report.claim.note) if text]
+    machines = report.machine_note
     return [
         html_paragraphs("Means over the seeds, with half their 95% interval."),
         side_by_side(tables),
         *notes,
         _measures_table(_COSTS_TITLE, report.arms, costs),
+        *([html_paragraphs(machines)] if machines else []),
         failure_table,
     ]
 
@@ -260,7 +262,8 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str, real_tasks: s
     protocol = report.protocol
     facts = [
         f"Scale {report.scale}: {protocol.purpose}. The text: {text}, with a vocabulary of "
-        f"{report.vocab_size:,} tokens. At most {protocol.probe_tokens:,} held-out tokens per evaluation.",
+        f"{report.vocab_size:,} tokens. At most {protocol.probe_tokens:,} held-out tokens per evaluation"
+        f"{_evaluation_precision(report)}.",
     ]
     if real_tasks:
         facts.append(f"{real_tasks} Fine-tuning takes {protocol.finetune_steps:,} steps.")
@@ -272,7 +275,8 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str, real_tasks: s
     if report.claim.equal_time is not None:
         facts.append(
             f"All arms train for the time of {report.claim.equal_time}, so each has its own steps: as many "
-            "as fit into that time, by the seconds of a step, which are measured first."
+            "as fit into that time, by the seconds of a step, which are measured first"
+            f"{f' on {report.timed_on}' if report.timed_on else ''}."
         )
     rows = [(arm.name, _arm_settings(report, arm.name)) for arm in report.arms]
     common = ", ".join(_flat_settings(protocol.pretrain))
@@ -281,6 +285,18 @@ def _protocol_blocks(report: ClaimReport, text: str, command: str, real_tasks: s
         html_table(("arm", "settings"), [("all", common), *rows], wrap_last_column=True),
         code_block(command),
     ]
+
+
+def _evaluation_precision(report: ClaimReport) -> str:
+    """Return in which precision held-out text was evaluated, as the end of a sentence."""
+    found = {run.has_fp32_evaluation for arm in report.arms for run in arm.runs} - {None}
+    if not found:
+        return ""
+    # bf16 changes a loss by about 0.001, so these results are kept.
+    earlier = "by an earlier version, in bf16 where the machine was fast in it"
+    if found == {True}:
+        return ", in fp32"
+    return f", {earlier}" if found == {False} else f", in fp32; some runs {earlier}"
 
 
 def _arm_settings(report: ClaimReport, arm: str) -> str:

@@ -1,12 +1,14 @@
 """The report of a claim at a scale: the numbers of all arms, and the verdicts."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from albertine.display import counted
 from albertine.study.arm_report import ArmReport
-from albertine.study.claim import Claim
+from albertine.study.claim import Claim, Expectation
 from albertine.study.measures import MEASURES
 from albertine.study.protocol import Protocol
 from albertine.study.recurrence_report import (
@@ -15,7 +17,14 @@ from albertine.study.recurrence_report import (
     make_recurrence_report,
 )
 from albertine.study.study_run import StudyRun
-from albertine.study.verdicts import Outcome, Verdict, combined_outcome, judge
+from albertine.study.verdicts import (
+    UNKNOWN_MACHINE,
+    Outcome,
+    Verdict,
+    across_machines,
+    combined_outcome,
+    judge,
+)
 
 COSTS = ("parameters", "megabytes", "flops", "seconds")  # measures that every table shows
 
@@ -31,6 +40,7 @@ class ClaimReport:
         arms: the arms.
         verdicts: the verdict on each expectation.
         recurrence: the fit of the recurrence exponent; None without one, or with too few finished runs.
+        timed_on: with equal time, the machine on which the steps were timed; None if it is unknown.
     """
 
     claim: Claim
@@ -39,6 +49,7 @@ class ClaimReport:
     arms: tuple[ArmReport, ...]
     verdicts: tuple[Verdict, ...]
     recurrence: RecurrenceReport | None = None
+    timed_on: str | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -81,6 +92,22 @@ class ClaimReport:
             "tokens, so the numbers say nothing about the model; lower train.lr."
         )
 
+    @property
+    def machine_note(self) -> str:
+        """What was trained on which machine, if not all on one; empty as well if all are unknown."""
+        runs: dict[str, Counter[str]] = {}
+        for arm in self.arms:
+            for machines, seconds in zip(arm.machines, arm.values.get("seconds", ()), strict=False):
+                if seconds is not None:
+                    runs.setdefault(" and ".join(machines) or UNKNOWN_MACHINE, Counter())[arm.name] += 1
+        if len(runs) <= 1 and not any(len(machines) > 1 for arm in self.arms for machines in arm.machines):
+            return ""
+        parts = []
+        for machine, counts in runs.items():
+            arms = ", ".join(f"{counted(count, 'run')} of {arm}" for arm, count in counts.items())
+            parts.append(f"{machine}: {arms}")
+        return f"Trained on different machines, whose times do not compare. {'; '.join(parts)}."
+
     def to_json(self) -> dict[str, Any]:
         """Return the report under stable keys."""
         return {
@@ -93,12 +120,14 @@ class ClaimReport:
             "seeds_needed": self.seeds_needed,
             "measures": {name: MEASURES[name].title for arm in self.arms for name in arm.values},
             "diverged_arms": self.diverged_arms,
+            "timed_on": self.timed_on,
             "arms": [
                 {
                     "name": arm.name,
                     "steps": arm.steps,
                     "runs": [run.folder.name for run in arm.runs],
                     "values": {name: list(values) for name, values in arm.values.items()},
+                    "machines": [list(machines) for machines in arm.machines],
                     "failures": {str(seed): reason for seed, reason in arm.failures.items()},
                 }
                 for arm in self.arms
@@ -129,6 +158,7 @@ def make_report(
     runs: Mapping[str, Sequence[StudyRun]],
     *,
     with_fits: bool = True,
+    timed_on: str | None = None,
 ) -> ClaimReport:
     """Return the report of a claim from the stored results of its runs.
 
@@ -138,6 +168,7 @@ def make_report(
         protocol: what the runs have in common.
         runs: the runs of each arm.
         with_fits: whether to fit the recurrence exponent, which takes up to a minute.
+        timed_on: with equal time, the machine on which the steps were timed.
     """
     measures = claim_measures(claim)
     arms = []
@@ -148,16 +179,20 @@ def make_report(
             for measure in measures
         }
         failures = {run.seed: reason for run in arm_runs if (reason := run.failure(measures)) is not None}
-        arms.append(ArmReport(name, tuple(arm_runs), values, failures))
+        machines = [run.machines for run in arm_runs]
+        arms.append(ArmReport(name, tuple(arm_runs), values, failures, machines))
     by_name = {arm.name: arm for arm in arms}
 
     def values_of(arm: str | float, measure: str) -> Sequence[float | None]:
         return by_name[arm].values[measure] if isinstance(arm, str) else [arm] * protocol.seeds
 
-    verdicts = tuple(
-        judge(one, values_of(one.arm, one.measure), values_of(one.than, one.measure))
-        for one in claim.expectations
-    )
+    def verdict_on(one: Expectation) -> Verdict:
+        verdict = judge(one, values_of(one.arm, one.measure), values_of(one.than, one.measure))
+        if not (MEASURES[one.measure].is_time and isinstance(one.than, str)):
+            return verdict
+        return across_machines(verdict, by_name[one.arm].machines, by_name[one.than].machines)
+
+    verdicts = tuple(map(verdict_on, claim.expectations))
     expected = claim.recurrence
     recurrence = make_recurrence_report(expected, arms) if expected is not None and with_fits else None
-    return ClaimReport(claim, scale, protocol, tuple(arms), verdicts, recurrence)
+    return ClaimReport(claim, scale, protocol, tuple(arms), verdicts, recurrence, timed_on)

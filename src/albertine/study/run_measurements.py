@@ -30,10 +30,16 @@ class PartResult:
     Attributes:
         values: numbers by measure; None where the text gives none.
         failure: why the training or fine-tuning failed; None if it did not.
+        machines: where the training ran, by `machine_name`; several if it was resumed elsewhere, none if
+            unknown, as in results of earlier versions, or of other parts.
+        precision: precision in which held-out text was evaluated; None in results of earlier versions, where
+            it was that of the machine, and in those of other parts.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
     failure: str | None = None
+    machines: tuple[str, ...] = ()
+    precision: str | None = None
 
 
 def training_measures(model: Path, settings: PretrainSettings) -> PartResult:
@@ -77,7 +83,8 @@ def probe_measures(model: Path, corpus: Path, tokens: int, max_length: int) -> P
         {
             name: estimate.value if math.isfinite(estimate.value) else None
             for name, estimate in estimates.items()
-        }
+        },
+        precision="fp32",
     )
 
 

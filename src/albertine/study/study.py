@@ -27,7 +27,7 @@ from albertine.json_output import json_text
 from albertine.storage.urls import storage_url
 from albertine.study.claim import Claim, claim_at, claim_version, merged
 from albertine.study.data import StudyData, find_data
-from albertine.study.equal_time import StepTiming, equal_time_steps, measure_times
+from albertine.study.equal_time import StepTiming, equal_time_steps, measure_times, timed_on
 from albertine.study.execution import execute
 from albertine.study.mirrored_studies import LOCK_FILE, mirrored_studies, restored_studies
 from albertine.study.page import claim_page
@@ -98,12 +98,20 @@ class ClaimRuns:
         if self.claim.equal_time is None:
             return {}
         return {
-            arm: StepTiming(self.data, arm_values(self.claim, self.protocol, arm)) for arm in self.claim.arms
+            arm: StepTiming.of(self.data, arm_values(self.claim, self.protocol, arm))
+            for arm in self.claim.arms
         }
 
     def report(self, runs: dict[str, list[StudyRun]], *, with_fits: bool = True) -> ClaimReport:
         """Return the report from the results that are stored."""
-        return make_report(self.claim, self.settings.scale, self.protocol, runs, with_fits=with_fits)
+        return make_report(
+            self.claim,
+            self.settings.scale,
+            self.protocol,
+            runs,
+            with_fits=with_fits,
+            timed_on=timed_on(self.timings()),
+        )
 
 
 def plan_studies(claims: Sequence[Claim], out: Path, settings: StudySettings) -> list[StudyPlan]:
@@ -200,7 +208,7 @@ def _test(one: ClaimRuns, executor: Executor | None) -> ClaimReport:
     one.data.build(executor)
     if one.claim.finetuning and one.protocol.tasks:
         one.data.build_test_world(executor)
-    measure_times(one.timings().values(), executor)
+    measure_times(one.timings(), executor)
     runs, measures = one.by_arm(), claim_measures(one.claim)
     for arm_runs in runs.values():
         check_epochs(arm_runs[0])

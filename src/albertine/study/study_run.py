@@ -1,6 +1,7 @@
 """One run of a study: pre-training with one seed, and its measurements.
 
 STORE/runs/HASH/run.json              name of the arm, and the settings that the hash is computed from
+STORE/runs/HASH/machines.json         the machines that have trained it
 STORE/runs/HASH/model/                the pre-training run, a model
 STORE/runs/HASH/tasks/                fine-tuned models, removed when they are scored
 STORE/runs/HASH/results/PART.json     the result of a part: the training, the probe, the layers, a task
@@ -24,7 +25,7 @@ from albertine import progress
 from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
 from albertine.corpus.corpus import open_corpus
-from albertine.device import choose_device, precision_name
+from albertine.device import choose_device, machine_name, precision_name
 from albertine.errors import Diverged
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
@@ -56,9 +57,17 @@ from albertine.train.run_folder import SETTINGS_FILE, has_checkpoints, read_run_
 
 RUNS_FOLDER, RESULTS_FOLDER = "runs", "results"
 TRAINING = "training"  # name of the first result of a run
+_MACHINES = "machines"
 _COSTS_OF_TRAINING = ("flops", "seconds", "tokens")
 _SEEDS_PER_STAGE = 1_000_000  # distance of the sample seeds of a run and of the one that it starts from
 _EVALUATIONS = 15  # points of a learning curve
+
+
+@dataclass(frozen=True)
+class TrainingMachines:
+    """The machines that have trained a run, by `machine_name`."""
+
+    machines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -196,11 +205,15 @@ class StudyRun:
     def _layers(self) -> RunPart:
         return RunPart("layers", measures_from("layers"), self._measure_layers)
 
+    @property
+    def _evaluation(self) -> RunPart:
+        return RunPart(self._probe_name, measures_from("probe"), self._probe)
+
     def _parts(self, measures: Collection[str]) -> list[RunPart]:
         """Return the parts that give the measures; the training is the first."""
         sources, parts = {MEASURES[name].source for name in measures}, [self._training]
         if "probe" in sources:
-            parts.append(RunPart(self._probe_name, measures_from("probe"), self._probe))
+            parts.append(self._evaluation)
         if "layers" in sources:
             parts.append(self._layers)
         return parts + [self._task_part(task) for task in self.tasks(measures)]
@@ -304,6 +317,22 @@ class StudyRun:
             return 0.0
         return (training.values.get(name) or 0.0) + self.start.cost_of_start(name)
 
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The machines that have trained it and the runs that it starts from; none if they are unknown."""
+        training = self._training.result(self._results)
+        own = () if training is None else training.machines
+        if self.start is None:
+            return own
+        before = self.start.machines
+        return tuple(dict.fromkeys((*before, *own))) if before and own else ()
+
+    @property
+    def has_fp32_evaluation(self) -> bool | None:
+        """Whether it is known to be evaluated on held-out text in fp32; None if it is not evaluated."""
+        result = self._evaluation.result(self._results)
+        return None if result is None else result.precision == "fp32"
+
     def layer_curve(self, quantity: str) -> list[float]:
         """Return the "distance" or "angle" of each layer, also of layers beyond the trained depth."""
         result = self._layers.result(self._results)
@@ -312,15 +341,27 @@ class StudyRun:
         return [value for name in layers if (value := values[name]) is not None]
 
     def _train(self) -> PartResult:
-        if not has_checkpoints(
-            self.model_folder
-        ):  # nothing to resume: its result was removed, or it just started
+        is_resumed = has_checkpoints(self.model_folder)
+        if not is_resumed:  # its result was removed, or it just started
             shutil.rmtree(self.model_folder, ignore_errors=True)
+        machines = self._record_machine(is_resumed=is_resumed)
         try:
             pretrain(self.model_folder, replace(self.settings, init_from=self._stored_start()))
         except Diverged as error:
             return PartResult(failure=str(error))
-        return training_measures(self.model_folder, self.complete_settings)
+        return replace(training_measures(self.model_folder, self.complete_settings), machines=machines)
+
+    def _record_machine(self, *, is_resumed: bool) -> tuple[str, ...]:
+        """Add this machine to those that have trained the run; return all, or none if some are unknown."""
+        stored, before = StoredResults(self.folder), tuple[str, ...]()
+        if is_resumed:
+            if (recorded := stored.read_as(TrainingMachines, _MACHINES)) is None:
+                return ()  # an earlier version has begun it
+            before = recorded.machines
+        machine = machine_name(choose_device(self.settings.device))
+        machines = TrainingMachines(tuple(dict.fromkeys((*before, machine))))
+        stored.remove(_MACHINES)
+        return stored.get_as(TrainingMachines, _MACHINES, lambda: machines).machines
 
     def _stored_start(self) -> str | None:
         """Return the model to start from; of a run that resumes, its stored path: a study may have moved."""

@@ -40,6 +40,7 @@ class ReportSummary:
         recurrence: the fits of the recurrence exponent, if there are any.
         measures: titles of the measures, with their units; empty in reports of earlier versions.
         diverged_arms: names of the arms that predict worse than a guess.
+        timed_on: with equal time, the machine on which the steps were timed; None if it is unknown.
     """
 
     claim: str
@@ -59,6 +60,7 @@ class ReportSummary:
     protocol: str | None = None
     measures: dict[str, str] = field(default_factory=dict)
     diverged_arms: list[str] = field(default_factory=list)
+    timed_on: str | None = None
 
     @property
     def content(self) -> str:

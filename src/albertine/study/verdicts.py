@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from albertine.paired_statistics import (
@@ -17,6 +17,7 @@ from albertine.study.claim import Expectation
 from albertine.study.measures import find_measure
 
 MIN_SEEDS_FOR_VERDICT = 5
+UNKNOWN_MACHINE = "an unknown machine"
 Outcome = Literal["confirmed", "contradicted", "undecided"]
 
 
@@ -63,6 +64,29 @@ def judge(expectation: Expectation, arm: Sequence[float | None], than: Sequence[
         reason += f"; {missing} of {len(arm)} seeds left out (failed, missing, or without this measure)"
     needed = _seeds_needed(expectation, difference) if outcome == "undecided" else None
     return Verdict(expectation, outcome, difference, reason, needed)
+
+
+def across_machines(
+    verdict: Verdict, arm: Sequence[tuple[str, ...]], than: Sequence[tuple[str, ...]]
+) -> Verdict:
+    """Return a verdict on times: undecided if the runs of a pair were trained on different machines.
+
+    Args:
+        verdict: the verdict without regard to the machines.
+        arm: the machines of each run of the arm; none where they are unknown.
+        than: the same of the other arm.
+    """
+    different = next((pair for pair in zip(arm, than, strict=True) if not _is_same_machine(*pair)), None)
+    if different is None or verdict.difference is None:
+        return verdict
+    names = dict.fromkeys(name for one in different for name in (one or (UNKNOWN_MACHINE,)))
+    reason = f"trained on different machines, whose times do not compare: {'; '.join(names)}"
+    return replace(verdict, outcome="undecided", reason=reason, seeds_needed=None)
+
+
+def _is_same_machine(arm: tuple[str, ...], than: tuple[str, ...]) -> bool:
+    """Return whether two runs were trained on one machine, or both by a version that stored none."""
+    return arm == than and len(arm) <= 1
 
 
 def _decide(expectation: Expectation, difference: PairedDifference) -> tuple[Outcome, str]:

@@ -161,17 +161,24 @@ def check_command(run: Path, source: SettingsSource, settings_type: type[Setting
 
 def unfinished_run_message(run: Path, name: str) -> str | None:
     """Return a message, with the name of the run, if a folder is one that has not taken all its steps."""
+    if (progress_text := unfinished_run_progress(run)) is None:
+        return None
+    used = "using its model so far"
+    with suppress(InputError, OSError):
+        if "task" in read_run_settings(run).values and not any(map(_evaluates_training, read_metrics(run))):
+            used = "using its model of step 0, which is untrained: no later one is evaluated yet"
+    return f"{name}: {progress_text}; {used}"
+
+
+def unfinished_run_progress(run: Path) -> str | None:
+    """Return at which step a run is that has not taken all its steps; None for other folders."""
     with suppress(InputError, OSError, KeyError):  # not a run, or one of an older format
-        settings = read_run_settings(run).values
-        steps = int(settings["train"]["steps"])
+        steps = int(read_run_settings(run).values["train"]["steps"])
         lines = read_last_metrics(run)
         stopped_early = any(line.get("event_type") == "stopped early" for line in lines)
         step = max((line.get("step", 0) for line in lines), default=0)
         if step < steps and not stopped_early:
-            used = "using its model so far"
-            if "task" in settings and not any(map(_evaluates_training, read_metrics(run))):
-                used = "using its model of step 0, which is untrained: no later one is evaluated yet"
-            return f"{name}: an unfinished run, about step {step:,} of {steps:,}; {used}"
+            return f"an unfinished run, about step {step:,} of {steps:,}"
     return None
 
 
