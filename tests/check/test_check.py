@@ -96,6 +96,9 @@ def test_clean_pages_have_no_problems(language: str) -> None:
         ("it’s".encode().decode("cp1252"), ("â€™", "’")),
         ("25 °C".encode().decode("latin-1"), ("Â°", "°")),
         ("it’s – 5 €".encode().decode("latin-1"), ("â\x80\x99", "’")),
+        ("Great film 😊".encode().decode("cp1252"), ("\u00f0\u0178\u02dc\u0160", "😊")),
+        ("Great film 😊!".encode().decode("latin-1"), ("\u00f0\x9f\x98\x8a", "😊")),
+        ("𝑥 is a number".encode().decode("latin-1"), ("\u00f0\x9d\x91\xa5", "𝑥")),
         ("Привет".encode().decode("latin-1"), None),
         ("Το πλοίο".encode().decode("cp1252", "ignore"), None),
     ],
@@ -112,6 +115,9 @@ def test_mojibake_is_found(text: str, repair: tuple[str, str] | None) -> None:
         "Ärger über Öl und Übermut, «CAFÉ», „HÖ“, NÃO, IRMÃ, CORAÇÃO, ÂMBITO, Île-de-France, Îlots",
         "Ünlü İstanbul'da çığlık, şöyle ÖĞÜT; “ÜÇ” — ‘À’, 5 µm, ½, naïve, Ångström, Æsir, Ðe, Ñandú",
         "Pâté à la “crème”, l’Âge d’or, CHÂTEAU…",
+        "«\u00a0Quelle beauté\u00a0»… l’été\u00a0: «\u00a0la clé\u00a0»\u00a0; SANTÉ\u00a0!",
+        "Hún sagði: „Það er gott veður við Miðborð“… ‚Já, það‘, sögð—»orð«, „borð“™ og ráð\u00a0»…",
+        "«Irmã», não… maçã— “manhã”·ª, AMANHÃ», à·º",
     ],
 )
 def test_ordinary_words_are_no_mojibake(text: str) -> None:

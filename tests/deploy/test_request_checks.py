@@ -110,6 +110,12 @@ def test_an_address_may_be_spelled_in_another_way() -> None:
 
 
 def test_an_allowed_host_must_be_a_host_name(capsys: pytest.CaptureFixture[str]) -> None:
-    for value in ("http://example.org", "example.org:80", "example.org,", "10.0.0.1:80", "cafe:80", ":::"):
+    for value in ("http://example.org", "example.org:80", "10.0.0.1:80", "cafe:80", ":::"):
         assert run_command(app, ["serve", "none", "--allowed-hosts", value]) == 2
         assert "must be a host name without scheme, port and path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["example.org,", ",example.org", "a,,b"])
+def test_an_allowed_host_has_a_name(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["serve", "none", "--allowed-hosts", value]) == 2
+    assert "an empty name beside a comma" in capsys.readouterr().err

@@ -27,10 +27,13 @@ from albertine.cli import app
 from albertine.command import run_command
 from albertine.deploy import handlers
 from albertine.deploy.batcher import RequestBatcher
+from albertine.errors import WorkError
 from tests.deploy.conftest import TASK_TYPES, ServerClient, error_of, other_lines, post_head, running_server
 from tests.task_fixtures import save_untrained_model
 
 ClientFactory = Callable[[str], ServerClient]
+
+NO_MEMORY = "out of memory; send fewer or shorter texts per request"
 
 EXAMPLE_REQUESTS: dict[str, list[dict[str, Any]]] = {
     "classify": [
@@ -194,28 +197,46 @@ def test_response_to_a_truncated_item_says_so(models: dict[str, Path]) -> None:
     assert message.endswith("later ones are only counted, in albertine_truncated_items_total")
 
 
-def test_full_queue_is_503_and_internal_error_is_500(
-    client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch
+def test_full_queue_is_503(client_for: ClientFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("albertine.deploy.batcher.MAX_QUEUED_ITEMS", 0)
+    status, response, headers = client_for("regress").request("/predict", b'{"text": "ka"}')
+    assert (status, headers["Retry-After"]) == (503, "5")
+    assert "retry later" in response["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message", "logged"),
+    [
+        (
+            ZeroDivisionError("division by zero"),
+            500,
+            "internal error: ZeroDivisionError: division by zero",
+            "internal error: ZeroDivisionError: division by zero; start with --debug for the traceback",
+        ),
+        (WorkError("the model is damaged"), 500, "the model is damaged", "the model is damaged"),
+        (MemoryError(), 503, NO_MEMORY, "out of memory"),
+        (MemoryError("1 GB\nat 0x7f"), 503, NO_MEMORY, "out of memory (1 GB at 0x7f)"),
+        (RuntimeError("DefaultCPUAllocator: no"), 503, NO_MEMORY, "out of memory (DefaultCPUAllocator: no)"),
+    ],
+)
+def test_errors_of_the_server_are_logged(
+    error: Exception,
+    status: int,
+    message: str,
+    logged: str,
+    client_for: ClientFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = client_for("regress")
-    with monkeypatch.context() as patch:
-        patch.setattr("albertine.deploy.batcher.MAX_QUEUED_ITEMS", 0)
-        status, response, headers = client.request("/predict", b'{"text": "ka"}')
-        assert (status, headers["Retry-After"]) == (503, "5")
-        assert "retry later" in response["error"]
     with monkeypatch.context() as patch, redirect_stderr(StringIO()) as log:
 
         async def failing_submit(_: RequestBatcher, items: list[tuple[Any, int]]) -> None:
-            raise ZeroDivisionError("division by zero")
+            raise error
 
         patch.setattr(RequestBatcher, "submit", failing_submit)
-        status, response = client("/predict", {"text": "ka"})
-        message = "internal error: ZeroDivisionError: division by zero"
-        assert (status, error_of(response)) == (500, message)
-        request_id = response["request_id"]
-        assert other_lines(log.getvalue()) == [
-            f"albertine: {message}; start with --debug for the traceback (request {request_id})"
-        ]
+        found_status, response = client("/predict", {"text": "ka"})
+        assert (found_status, error_of(response)) == (status, message)
+        assert other_lines(log.getvalue()) == [f"albertine: {logged} (request {response['request_id']})"]
     assert client("/predict", {"text": "ka"})[0] == 200
 
 

@@ -53,6 +53,14 @@ def test_every_job_is_yielded_once_and_few_are_pending(
     assert work.most_pending <= limit
 
 
+def test_a_limit_of_none_does_not_end_the_work() -> None:
+    """No job is pending at the moments when none may be, and there are more."""
+    limits = iter([1, 0, 0, 2, 2, 2])
+    work = SimulatedWork(lambda _: 0)
+    window = run_window(range(3), work.submit, work.wait, lambda: next(limits), in_order=True)
+    assert [job for job, _ in window] == [0, 1, 2]
+
+
 def test_jobs_are_taken_as_they_are_needed() -> None:
     taken = []
 
@@ -122,7 +130,7 @@ def test_an_address_that_is_not_host_and_port_is_refused(
         running_cluster()
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999"])
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "head..example.org:6379"])
 def test_a_cluster_that_does_not_answer_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(InputError, match=f"RAY_ADDRESS={address}: no cluster answers"):

@@ -54,6 +54,9 @@ def test_run_folder_is_the_best_checkpoint(
     assert results.task == "classify"
     assert result.metrics["accuracy"] == 1.0
     assert read_median_metrics(tmp_path / "run") == result.metrics
+    stored = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert stored["dev_sha256"] == results.dev_sha256
+    assert results.dev_sha256 is not None
     (evaluation,) = evaluate(
         [str(tmp_path / "run")],
         EvaluateSettings(data=finetune_settings.dev, device="cpu", precision="fp32"),

@@ -98,32 +98,37 @@ def test_invalid_rows_stop_or_are_skipped(
     assert "skipped rows: 1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("{checkpoint}", "--data is missing"),
+        ("{checkpoint} --data {tmp}/nothing.txt", "no such file"),
+        ("{checkpoint} --data {tmp}/empty.txt --out {tmp}/v.npy", "no texts"),
+        ("{checkpoint} --data {data}", "no column text"),
+        ("{checkpoint} --data {data} --out {tmp}/old.npy", "exists already"),
+        ("{checkpoint} --data {data} --out {tmp}/v.csv", "name a file that ends in .npy or .jsonl"),
+        ("{checkpoint} --data {data} --out {tmp}", "unknown format"),
+        ("{checkpoint} --data {data} --pooling max", "must be one of mean, cls"),
+        ("{tmp}/export --data {data}", "export the model again, with albertine export"),
+        ("albert-base --data {data}", "a preset, which has no trained weights"),
+    ],
+)
 def test_wrong_calls_give_one_line(
-    checkpoint: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: str,
+    message: str,
+    checkpoint: Path,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "old.npy").touch()
     (tmp_path / "empty.txt").touch()
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "export.json").write_text("{}")
-    calls: tuple[tuple[list[str | Path], str], ...] = (
-        ([checkpoint], "--data is missing"),
-        ([checkpoint, "--data", tmp_path / "nothing.txt"], "no such file"),
-        ([checkpoint, "--data", tmp_path / "empty.txt", "--out", tmp_path / "v.npy"], "no texts"),
-        ([checkpoint, "--data", data], "no column text"),
-        ([checkpoint, "--data", data, "--out", tmp_path / "old.npy"], "exists already"),
-        (
-            [checkpoint, "--data", data, "--out", tmp_path / "v.csv"],
-            "name a file that ends in .npy or .jsonl",
-        ),
-        ([checkpoint, "--data", data, "--out", tmp_path], "unknown format"),
-        ([checkpoint, "--data", data, "--pooling", "max"], "must be one of mean, cls"),
-        ([tmp_path / "export", "--data", data], "export the model again, with albertine export"),
-        (["albert-base", "--data", data], "a preset, which has no trained weights"),
-    )
-    for arguments, message in calls:
-        assert run_embed(*arguments) == 2
-        lines = capsys.readouterr().err.splitlines()
-        assert len(lines) == 1
-        assert message in lines[0]
+    paths = {"checkpoint": checkpoint, "data": data, "tmp": tmp_path}
+    assert run_embed(*(argument.format(**paths) for argument in arguments.split())) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert message in lines[0]
     assert (tmp_path / "old.npy").read_bytes() == b""
     assert not (tmp_path / "v.npy").exists()

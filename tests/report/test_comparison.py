@@ -205,6 +205,33 @@ def test_another_spelling_of_a_path_is_no_difference(tmp_path: Path) -> None:
     assert "data" not in comparison.differing_settings
 
 
+@pytest.mark.parametrize(
+    ("paths", "checksums", "warning"),
+    [
+        (("glue", "glue/CoLA"), ("one", "one"), None),
+        (("rows.csv", "rows.csv"), ("one", "two"), "differ in the content of the evaluation data;"),
+        (("one.csv", "two.csv"), ("one", "two"), "differ in data;"),
+        (("one.csv", "two.csv"), ("one", None), "differ in data;"),
+        (("rows.csv", "rows.csv"), ("one", None), None),
+    ],
+)
+@pytest.mark.parametrize("run", ["", "seed-2"])
+def test_the_content_of_the_examples_counts_if_it_is_known(
+    run: str, paths: tuple[str, ...], checksums: tuple[str | None, ...], warning: str | None, tmp_path: Path
+) -> None:
+    folders = [write_finetuning(tmp_path / name, {1: 0.6, 2: 0.7}) for name in "ab"]
+    for folder, path, checksum in zip(folders, paths, checksums, strict=True):
+        set_paths(folder, data=path)
+        results = json.loads((folder / "results.json").read_text())
+        stored = {} if checksum is None else {"dev_sha256": checksum}
+        (folder / "results.json").write_text(json.dumps(results | stored))
+    comparison = compare_runs([folder / run for folder in folders])
+    other_samples = [line for line in comparison.warnings if "not of the same samples" in line]
+    assert bool(other_samples) == (warning is not None)
+    assert warning is None or warning in other_samples[0]
+    assert run or (comparison.difference(comparison.runs[1]) is None) == (warning is not None)
+
+
 def set_paths(folder: Path, **values: str) -> None:
     """Set settings of the runs in a folder that were not set."""
     for file in folder.glob("*/settings.toml"):

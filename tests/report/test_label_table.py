@@ -1,5 +1,7 @@
 """The table of labels counts each label by itself, also those that are rare."""
 
+import pytest
+
 from albertine.finetune.dev_outcomes import decision_columns
 from albertine.report.label_table import MAX_LABELS, LabelCounts, label_counts, label_table_html
 from albertine.tasks.outcomes import Decision, Outcome
@@ -35,11 +37,16 @@ def test_labels_are_counted_apart() -> None:
     assert ABSENT not in page
 
 
-def test_many_labels_are_cut() -> None:
-    columns = decision_columns([outcome(**{f"label{number}": (True, True) for number in range(40)})])
-    page = label_table_html(columns, ABSENT)
+@pytest.mark.parametrize(
+    ("more", "sentence"), [(0, ""), (1, "Not shown: 1 other label."), (10, "Not shown: 10 other labels.")]
+)
+def test_many_labels_are_cut(more: int, sentence: str) -> None:
+    labels = {f"label{number}": (True, number > 0) for number in range(MAX_LABELS + more)}
+    page = label_table_html(decision_columns([outcome(**labels)]), ABSENT)
     assert page.count("<tr>") == 1 + MAX_LABELS
-    assert "10 labels with fewer mistakes are left out" in page
+    assert page.count("Not shown") == bool(more)
+    assert sentence in page
+    assert "label0<" in page  # the one with a mistake
 
 
 def test_no_label_at_all() -> None:

@@ -11,6 +11,7 @@ from albertine.tasks.examples import (
     QuestionExample,
     TaggedExample,
     TextExample,
+    examples_checksum,
 )
 from albertine.tasks.outcomes import MAX_EXCERPT, Decision, excerpt
 from albertine.tasks.registry import create_task_type
@@ -104,3 +105,19 @@ def test_multiple_choice(tokenizer: Path) -> None:
     assert (outcome.expected, outcome.predicted) == ("B: Tom", "A: Ida")
     assert [text.name for text in outcome.texts] == ["question"]  # without a passage
     assert outcome.decisions == (Decision("B", "A", 0.6, is_right=False),)
+
+
+def test_examples_have_the_checksum_of_their_texts_and_answers() -> None:
+    examples = [
+        TextExample("a.csv:1", "1", ("one", "two"), "x"),
+        TextExample("a.csv:2", "2", ("three",), "y"),
+    ]
+    elsewhere = [TextExample("b.csv:7", "", ("one", "two"), "x"), TextExample("b.csv:8", "", ("three",), "y")]
+    others = (
+        [TextExample("", "", ("one", "two"), "y"), examples[1]],
+        [TextExample("", "", ("onetwo",), "x"), examples[1]],
+        examples[:1],
+        examples[::-1],
+    )
+    assert examples_checksum(examples) == examples_checksum(elsewhere)
+    assert examples_checksum(examples) not in map(examples_checksum, others)

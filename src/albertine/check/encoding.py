@@ -17,10 +17,12 @@ _CONTINUATION = "".join(
     )
 )
 _CONTINUATION_CLASS = f"[{re.escape(_CONTINUATION)}]"
-# "Ã¼" for ü, "Â°" for °, "â€œ" for a quotation mark, or at least two such characters of any script in a row.
+# "Ã¼" for ü, "Â°" for °, "â€œ" for a quotation mark, ð and Ÿ with two more for an emoji, or at least two such
+# characters of any script in a row. One Chinese character is not enough: it can look like the French "é »".
 # After a capital, Ã may be the last letter of a word in capitals: AMANHÃ».
 _MOJIBAKE = re.compile(
     f"(?:(?<![A-ZÀ-Þ])[ÃÂ]{_CONTINUATION_CLASS}|â[\u20ac\u201a\u201e\x80\x82\x84]{_CONTINUATION_CLASS}"
+    f"|ð[Ÿ\x9d\x9f]{_CONTINUATION_CLASS}{{2}}"
     f"|(?:[Ä-ô]{_CONTINUATION_CLASS}{{1,3}}){{2,}})+"
 )
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1b\x7f-\x84\x86-\x9f]")

@@ -15,7 +15,7 @@ from albertine.deploy.request_record import current_record
 from albertine.deploy.server_log import ServerLog
 from albertine.deploy.tei import TeiError
 from albertine.display import display_text
-from albertine.errors import InputError, is_out_of_memory
+from albertine.errors import InputError, WorkError, is_out_of_memory
 
 _RETRY_HEADERS = {"Retry-After": "5"}
 _DISCONNECTED = 499  # as in nginx's logs; no client reads it
@@ -28,8 +28,8 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
 
     Args:
         routes: routes of the application, which an error about an unknown path names.
-        log: gets the internal errors.
-        debug: whether internal errors print a traceback.
+        log: gets the errors of the server.
+        debug: whether they print a traceback.
     """
     known = ", ".join(dict.fromkeys(route.path for route in routes))
 
@@ -44,18 +44,24 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
         }
         return error_response(error.status_code, messages.get(error.status_code, error.detail), headers)
 
-    async def internal_error(request: Request, error: Exception) -> Response:
-        if is_out_of_memory(error):
-            return await _out_of_memory(request, error)
-        line = f"internal error: {type(error).__name__}: {' '.join(str(error).split())}"
+    def log_error(line: str, error: Exception) -> None:
         record = current_record.get()
-        log.error(
-            f"{line}{'' if debug else '; start with --debug for the traceback'}",
-            record.request_id if record else None,
-        )
+        log.error(line, record.request_id if record else None)
         if debug:
             traceback.print_exception(error)
+
+    async def internal_error(_: Request, error: Exception) -> Response:
+        details = _one_line(error)
+        if is_out_of_memory(error):
+            log_error(f"out of memory{f' ({details})' if details else ''}", error)
+            return error_response(503, "out of memory; send fewer or shorter texts per request")
+        line = f"internal error: {type(error).__name__}: {details}"
+        log_error(f"{line}{'' if debug else '; start with --debug for the traceback'}", error)
         return error_response(500, line)
+
+    async def work_error(_: Request, error: Exception) -> Response:
+        log_error(_one_line(error), error)
+        return error_response(500, str(error))
 
     return {
         InputError: _bad_request,
@@ -63,7 +69,8 @@ def exception_handlers(routes: Sequence[Route], log: ServerLog, debug: bool) -> 
         ServerBusy: _unavailable,
         HTTPException: http_error,
         ClientDisconnect: _client_disconnected,
-        MemoryError: _out_of_memory,
+        WorkError: work_error,
+        MemoryError: internal_error,
         Exception: internal_error,
     }
 
@@ -85,10 +92,8 @@ async def _client_disconnected(_: Request, error: Exception) -> Response:  # noq
     return Response(status_code=_DISCONNECTED)
 
 
-async def _out_of_memory(_: Request, error: Exception) -> Response:
-    return error_response(
-        503, f"out of memory ({' '.join(str(error).split())}); send fewer items per request"
-    )
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _allowed_methods(routes: Sequence[Route], path: str) -> list[str]:

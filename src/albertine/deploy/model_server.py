@@ -35,7 +35,7 @@ def serve_model(
             handles requests and signals.
         worker: number of this process among the workers.
     """
-    startup_errors: list[OSError] = []
+    startup_error: OSError | None = None
     settings, log = job.settings, ServerLog(job.settings.log_format)
     log.take_messages()
     if settings.workers > 1:
@@ -47,10 +47,11 @@ def serve_model(
     batchers = create_batchers(model, executor, metrics)
 
     def on_startup() -> None:
+        nonlocal startup_error
         try:
             on_ready(model.post_paths, model.engine)
         except OSError as error:  # uvicorn would hide it if raised here; it is raised after the shutdown
-            startup_errors.append(error)
+            startup_error = error
             server.should_exit = True
 
     names = (settings.host, socket.gethostname(), *settings.allowed_host_names())
@@ -72,5 +73,5 @@ def serve_model(
         pass
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
-    for error in startup_errors:
-        raise error
+    if startup_error is not None:
+        raise startup_error

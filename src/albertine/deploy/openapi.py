@@ -35,7 +35,7 @@ _ERRORS: Mapping[int, str] = {
     422: "The request has `inputs` of a wrong form.",
     424: "The model cannot answer a request with `inputs`.",
     429: "The queue is full, for a request with `inputs`.",
-    500: "An internal error.",
+    500: "The model computes numbers that are not finite, or an internal error.",
     503: "The queue is full, there are too many connections, no worker answers, or the server is stopping.",
 }
 _GET_ERRORS = (400, 421, 500, 503)

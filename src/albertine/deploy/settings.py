@@ -57,8 +57,11 @@ class ServeSettings(Settings):
     depth: int | None = setting(None, DEPTH_HELP, minimum=1, maximum=MAX_DEPTH)
 
     def check(self) -> None:
-        """Raise SettingError if a host or an origin is malformed, or `exit` no rule."""
+        """Raise `SettingError` if a host or an origin is malformed, or `exit` no rule."""
         make_exit_rule(self.exit, self.depth)
+        for key, value in (("allowed_hosts", self.allowed_hosts), ("cors_origins", self.cors_origins)):
+            if "" in _comma_separated(value):
+                raise SettingError(key, value, "an empty name beside a comma; separate names by one comma")
         for name in self.allowed_host_names():
             if not _HOST_NAME.fullmatch(name) and parse_address(name) is None:
                 raise SettingError(
@@ -67,18 +70,7 @@ class ServeSettings(Settings):
                     "must be a host name without scheme, port and path, such as example.org",
                 )
         for origin in self.allowed_origins():
-            match = _ORIGIN.fullmatch(origin)
-            if not match:
-                raise SettingError(
-                    "cors_origins",
-                    origin,
-                    "must be scheme, host and port in lower case without a path, such as https://example.org",
-                )
-            port = int(match[1] or 0)
-            if match[1] and (not 0 < port < 1 << 16 or port == _DEFAULT_PORTS[origin.partition(":")[0]]):
-                raise SettingError(
-                    "cors_origins", origin, "its port is invalid, or one that browsers leave out; remove it"
-                )
+            _check_origin(origin)
 
     @property
     def engine_options(self) -> EngineOptions:
@@ -92,6 +84,25 @@ class ServeSettings(Settings):
     def allowed_origins(self) -> tuple[str, ...]:
         """Return the origins in `cors_origins`."""
         return _comma_separated(self.cors_origins)
+
+
+def _check_origin(origin: str) -> None:
+    """Raise `SettingError` unless a browser can send an origin that is written like this one."""
+    match = _ORIGIN.fullmatch(origin)
+    if not match:
+        raise SettingError(
+            "cors_origins",
+            origin,
+            "must be scheme, host and port in lower case without a path, such as https://example.org",
+        )
+    port = match[1]
+    if port is None:
+        return
+    if port != str(int(port)) or not 0 < int(port) < 1 << 16:
+        raise SettingError("cors_origins", origin, "port must be from 1 to 65535, without leading zeros")
+    if int(port) == _DEFAULT_PORTS[origin.partition(":")[0]]:
+        shorter = origin.removesuffix(f":{port}")
+        raise SettingError("cors_origins", origin, f"browsers omit :{port}; write {shorter}")
 
 
 def _comma_separated(value: str | None) -> tuple[str, ...]:

@@ -59,14 +59,15 @@ def run_window(
         jobs: the jobs.
         submit: starts the work on a job and returns its handle.
         wait: returns those of some handles whose work is finished; it may return none.
-        max_pending: returns how many jobs may be submitted and not yielded yet.
+        max_pending: returns how many jobs may be submitted and not yielded yet; one always may.
         in_order: yield in the order of the jobs; else, in that in which they finish.
     """
     remaining = iter(jobs)
     pending: dict[HandleT, JobT] = {}  # in the order of the jobs
     finished: set[HandleT] = set()
     while True:
-        for job in islice(remaining, max(0, max_pending() - len(pending))):
+        limit = max(1, max_pending())  # else no job would be pending, as if all had finished
+        for job in islice(remaining, max(0, limit - len(pending))):
             pending[submit(job)] = job
         if not pending:
             return

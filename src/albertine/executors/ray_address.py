@@ -21,7 +21,7 @@ def running_cluster() -> str | None:
     if address == "local":
         return None
     if address not in ("", "auto"):
-        _check_answers(f"RAY_ADDRESS={address}", address)
+        _check_answers(f"RAY_ADDRESS={address}", address, "start it")
         return address
     folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     file = Path(folder, "ray", "ray_current_cluster")
@@ -29,7 +29,7 @@ def running_cluster() -> str | None:
         return None
     address = file.read_text(encoding="utf-8").strip()
     try:
-        _check_answers(f"{file}: {address}", address)
+        _check_answers(f"{file}: {address}", address, "start it, run ray stop to forget it")
     except _NoListenerError:
         progress.print_message(
             f"{file}: {address}: that cluster has ended without ray stop; starting one on this machine"
@@ -42,8 +42,14 @@ class _NoListenerError(InputError):
     """An address is of this machine, and no process has it."""
 
 
-def _check_answers(place: str, address: str) -> None:
-    """Raise `InputError` unless something answers at an address; Ray would try for up to 14 minutes."""
+def _check_answers(place: str, address: str, advice: str) -> None:
+    """Raise `InputError` unless something answers at an address; Ray would try for up to 14 minutes.
+
+    Args:
+        place: where the address was found, and the address.
+        address: the address.
+        advice: what to do if nothing answers.
+    """
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise InputError(
@@ -60,13 +66,11 @@ def _check_answers(place: str, address: str) -> None:
                 answer = connection.recv(len(_HTTP_1))
             if answer.startswith(_HTTP_1):
                 raise OSError("an HTTP server answers")
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # of the network, of a port, of a host name
         has_ended = isinstance(error, ConnectionRefusedError) and _is_this_machine(host)
         kind = _NoListenerError if has_ended else InputError
-        forget = "" if place.startswith("RAY_ADDRESS") else ", run ray stop to forget it"
         raise kind(
-            f"{place}: no cluster answers ({error}); start it{forget}, or set RAY_ADDRESS=local to use this "
-            "machine"
+            f"{place}: no cluster answers ({error}); {advice}, or set RAY_ADDRESS=local to use this machine"
         ) from None
 
 

@@ -26,6 +26,7 @@ from albertine.finetune.run import FinetuneResult, finetune_run
 from albertine.finetune.settings import FinetuneSettings
 from albertine.finetune.trials import SINGLE_RUN, trials
 from albertine.storage.objects import display_path
+from albertine.tasks.examples import examples_checksum
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
 from albertine.train.distributed import Distributed, init_distributed
 from albertine.train.mirrored_run import mirrored_run
@@ -86,7 +87,12 @@ def _finetune_in(
         runs = _run_trials(out, settings_by_run, data, distributed, executor)
         if not distributed.is_main:
             return FinetuneResults(data.task.name, ())
-        results = FinetuneResults(data.task.name, tuple(runs), metric=data.card.metric)
+        results = FinetuneResults(
+            data.task.name,
+            tuple(runs),
+            metric=data.card.metric,
+            dev_sha256=examples_checksum(example for example, _ in data.dev),
+        )
         return _write_results(out, results, data, settings)
 
 

@@ -35,6 +35,8 @@ class FinetuneResults:
         baseline: scores of a bag of words; None if the task type has no such baseline.
         baseline_advice: what would improve the best model, if the bag of words scores higher; else None.
         metric: metric by which models are compared; None for that of the task.
+        dev_sha256: checksum of the examples for evaluation, by which runs that are compared show that they
+            have the same; None if it is not known.
     """
 
     task: str
@@ -42,6 +44,7 @@ class FinetuneResults:
     baseline: BaselineResult | None = None
     baseline_advice: str | None = None
     metric: str | None = None
+    dev_sha256: str | None = None
 
     @property
     def best(self) -> FinetuneResult:
@@ -85,6 +88,7 @@ class FinetuneResults:
             "runs": [asdict(run) for run in self.runs],
             "baseline": asdict(self.baseline) if self.baseline else None,
             "baseline_advice": self.baseline_advice,
+            "dev_sha256": self.dev_sha256,
         }
 
     def write(self, out: Path) -> None:
@@ -114,6 +118,7 @@ class StoredFinetuneResults:
     baseline: BaselineResult | None = None
     baseline_advice: str | None = None
     metric: str | None = None
+    dev_sha256: str | None = None  # earlier versions wrote none
 
 
 def read_finetune_results(folder: Path) -> StoredFinetuneResults | None:

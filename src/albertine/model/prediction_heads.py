@@ -171,16 +171,12 @@ class TokenClassificationHead(Head):
 
     def logits_of_tokens(self, hidden: Tensor) -> dict[str, Tensor]:
         """Return logits [..., labels]."""
-        return {"logits": self.token_logits(hidden)}
+        return {"logits": linear(self.out, functional.dropout(hidden, self.dropout, self.training))}
 
     def forward(self, hidden: Tensor, strip: Strip, targets: Tensor | None = None) -> PredictionOutput:  # noqa: ARG002  # all heads have this signature
         """Return the logits of each token, [tokens, labels], and the loss if there are targets."""
-        logits = self.token_logits(hidden)
+        logits = self.logits_of_tokens(hidden)["logits"]
         return PredictionOutput(logits, None if targets is None else mean_cross_entropy(logits, targets))
-
-    def token_logits(self, hidden: Tensor) -> Tensor:
-        """Return the logits of the labels: [..., hidden] to [..., labels]."""
-        return linear(self.out, functional.dropout(hidden, self.dropout, self.training))
 
     def decisions(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
         """Return the index of each token's most probable label, -1 at padding, [sequences, longest]."""

@@ -77,6 +77,7 @@ def _read_run(run: Path) -> ComparedRun:
     else:
         seed = _value_at(source.values, "train.seed") or 0
         scores = {seed: _last_scores(lines) if selected_task is None else _best_scores(lines, selected_task)}
+    call_results = results or _results_of_call(folder)
     by_seed = list(scores.values())
     names = [name for name in by_seed[0] if all(name in row for row in by_seed)]
     return ComparedRun(
@@ -86,7 +87,9 @@ def _read_run(run: Path) -> ComparedRun:
         curve_folder=curve_folder,
         settings=settings,
         seeds=tuple(scores),
-        held_out_seed=_held_out_seed(folder, results, min(scores)),
+        # The first seed of a call selects the held-out examples of all its runs.
+        held_out_seed=min(run.seed for run in call_results.runs) if call_results else min(scores),
+        dev_sha256=call_results.dev_sha256 if call_results else None,
         scores={key: tuple(row[key] for row in by_seed) for key in names},
         task_scores=()
         if selected_task is None
@@ -96,13 +99,6 @@ def _read_run(run: Path) -> ComparedRun:
         seconds=steps[-1].get("seconds") or 0.0,
         evaluated_samples=None if task else num_evaluated_samples(build_settings(PretrainSettings, source)),
     )
-
-
-def _held_out_seed(folder: Path, results: StoredFinetuneResults | None, own_seed: int) -> int:
-    """Return the seed that selected the held-out examples: the first one of the call that wrote a run."""
-    if results is None:
-        results = _results_of_call(folder)
-    return own_seed if results is None else min(run.seed for run in results.runs)
 
 
 def _results_of_call(run_folder: Path) -> StoredFinetuneResults | None:

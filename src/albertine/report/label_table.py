@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from albertine.display import counted
 from albertine.finetune.dev_predictions import DecisionColumns
 from albertine.report.page import html_paragraphs, html_table
 
@@ -41,7 +42,7 @@ def label_table_html(decisions: DecisionColumns, absent_class: str) -> str:
     if not counts:
         return ""
     num_left_out = len(counts) - MAX_LABELS
-    rest = f" {num_left_out:,} labels with fewer mistakes are left out." if num_left_out > 0 else ""
+    rest = f" Not shown: {counted(num_left_out, 'other label')}." if num_left_out > 0 else ""
     explanation = (
         "Each label by itself, the one with most mistakes first: how many of its examples got it, how many "
         f"did not, and how many others got it wrongly.{rest}"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ class ComparedRun:
         settings: settings by dotted key.
         seeds: the seed of each run.
         held_out_seed: the seed that selected the held-out examples, if there are any.
+        dev_sha256: checksum of the examples for evaluation of a task; None if it is not known.
         scores: values of each score that all seeds have, one for each seed.
         task_scores: the score by which models for the task are compared, for each seed; empty for
             pre-training.
@@ -62,6 +64,7 @@ class ComparedRun:
     settings: Mapping[str, Any]
     seeds: tuple[int, ...]
     held_out_seed: int
+    dev_sha256: str | None
     scores: Mapping[str, tuple[float, ...]]
     task_scores: tuple[float, ...]
     steps: int
@@ -102,7 +105,7 @@ class RunComparison:
         is_folder = any(part and not part.endswith(":") for part in common)  # not only / or s3://
         return common if is_folder else []
 
-    @property
+    @cached_property
     def differing_settings(self) -> dict[str, tuple[Any, ...]]:
         """The values of each setting that is not the same in all runs; None where a run lacks it.
 
@@ -127,9 +130,18 @@ class RunComparison:
         metrics = {run.metric for run in self.runs}
         return metrics.pop() if len(metrics) == 1 else None
 
-    @property
+    @cached_property
     def _evaluation_differences(self) -> list[str]:
         """What differs between the runs so that their scores are of other samples."""
+        checksums = {run.dev_sha256 for run in self.runs}
+        if None in checksums:
+            return self._evaluation_settings_differences()
+        if len(checksums) == 1:  # paths may differ, as glue and glue/CoLA
+            return []
+        return self._evaluation_settings_differences() or ["the content of the evaluation data"]
+
+    def _evaluation_settings_differences(self) -> list[str]:
+        """Return what differs by the settings, as if equal paths had equal content."""
         keys = set(_EVALUATION_SETTINGS)
         keys |= {key for key in self.differing_settings if key.startswith(_EVALUATION_TABLES)}
         keys -= _TRAINING_ONLY_SETTINGS

@@ -1,5 +1,6 @@
 """Examples as read from data, before tokenization."""
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,6 +67,14 @@ class Example(ABC):
     def num_options(self) -> int | None:
         """Number of options of a multiple-choice question; None for the other types of examples."""
         return None
+
+
+def examples_checksum(examples: Iterable[Example]) -> str:
+    """Return the checksum of the texts and right answers of examples, in their order."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(json.dumps((example.all_texts, example.right_answers)).encode())
+    return digest.hexdigest()
 
 
 def example_chunks(examples: Iterable[E], size: int) -> Iterator[list[E]]:

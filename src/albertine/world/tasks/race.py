@@ -5,6 +5,7 @@ has enough of them.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from random import Random
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ class RaceQuestion(NamedTuple):
 
 def middle_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Return a question about one fact that the text states in full; None if there is none."""
-    possible = [query for query in answerable_queries(story) if _is_stated(query, story)]
+    possible = _stated_queries(story)
     if not possible:
         return None
     query = choose(possible, random)
@@ -67,6 +68,12 @@ def high_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
         _HIGH_QUESTION_MAKERS, random
     )
     return make_question(story, random)
+
+
+@lru_cache(maxsize=1)  # the questions of one story are made one after the other
+def _stated_queries(story: Story) -> tuple[EventQuery, ...]:
+    """Return the answerable queries that the text states in full."""
+    return tuple(query for query in answerable_queries(story) if _is_stated(query, story))
 
 
 def _is_stated(query: EventQuery, story: Story) -> bool:
@@ -268,7 +275,7 @@ _TRANSFER_EVENTS = (e.Give, e.Return, e.ShareGoods, e.Buy, e.BuyGoods)
 
 def _two_hop_question(story: Story, random: UniformRandom) -> RaceQuestion | None:
     """Return a question that describes its person by another action in place of the name."""
-    stated = [query for query in answerable_queries(story) if _is_stated(query, story)]
+    stated = _stated_queries(story)
     usable = [query for query in stated if "who" in query.known_fields and len(query.event.who.members) == 1]
     if not usable:
         return None
@@ -331,10 +338,13 @@ def make_articles(level: str, split: str, count: int, seed: int) -> list[RaceArt
         random = Random(f"{seed} RACE {level} {split} {number} questions").random
         questions: dict[Any, RaceQuestion] = {}
         if shortest <= len(story.sentences) <= longest:
+            limit = min(_MAX_QUESTIONS_PER_ARTICLE, remaining)
             for _ in range(_MAX_ATTEMPTS):
                 question = make_question(story, random)
-                if question is not None and len(questions) < min(_MAX_QUESTIONS_PER_ARTICLE, remaining):
+                if question is not None:
                     questions.setdefault(_topic(question), question)
+                if len(questions) == limit:
+                    break
         if questions:
             articles.append(RaceArticle(number, story, list(questions.values())))
             remaining -= len(questions)
