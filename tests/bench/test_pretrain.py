@@ -12,7 +12,13 @@ import torch
 from albertine.bench import pretrain as pretrain_bench
 from albertine.bench.peer_pretraining import PeerPretraining
 from albertine.bench.pretrain import PretrainingComparison, SideResult
-from albertine.bench.pretrain_runs import PretrainBenchResult, PretrainBenchRun, common_batches, train_side
+from albertine.bench.pretrain_runs import (
+    PretrainBenchResult,
+    PretrainBenchRun,
+    Side,
+    common_batches,
+    train_side,
+)
 from albertine.bench.pretrain_table import check_plot_file, draw_pretraining
 from albertine.bench.settings import PretrainBenchSettings
 from albertine.corpus.build import build_corpus
@@ -147,13 +153,12 @@ def test_a_side_that_diverges_with_every_rate_or_at_full_length_is_one_line(
 def make_comparison(
     ours: list[tuple[float, float]], peer: list[tuple[float, float]]
 ) -> PretrainingComparison:
-    results = {
+    results: dict[Side, PretrainBenchResult] = {
         "ours": PretrainBenchResult(ours, 100, ours[-1][0]),
         "peer": PretrainBenchResult(peer, 100, peer[-1][0]),
     }
-    return PretrainingComparison(
-        1.0, {side: SideResult(1.0, 1, result, {}) for side, result in results.items()}
-    )  # type: ignore[misc]
+    sides = {side: SideResult(1.0, 1, result, {}) for side, result in results.items()}
+    return PretrainingComparison(1.0, sides)
 
 
 def test_time_fraction_to_match(tmp_path: Path) -> None:
