@@ -51,7 +51,7 @@ REPLACED = {
     "to_disk": "sync_to_disk",
     "settled": "resolved_settings",
     "abreast": "run_in_parallel",
-    "legs": "race_runs",
+    "legs": "pretrain_runs",
     "neighbours": "local_start",
     "badness": "score_to_minimize",
     "headline": "primary_metric",

@@ -26,7 +26,7 @@ def embed_texts(source: str, data: str) -> int:
     """Return the number of vectors in a file, after computing some in memory."""
     pipeline = albertine.pipeline(source, task="embed", pooling="cls", device="cpu")
     vectors: NDArray[np.float32] = pipeline(["A door.", "A boat."], normalize=False)
-    assert vectors.shape == (2, pipeline.hidden_size)
+    assert vectors.shape == (2, pipeline.vector_size)
     settings = albertine.EmbedSettings(data=data, pooling="mean", normalize=False)
     return albertine.embed(source, settings, "vectors.npy")
 

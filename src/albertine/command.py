@@ -53,7 +53,7 @@ _SETTINGS_GROUP = Group("Settings", help=_SETTINGS_HELP, sort_key=8)
 _MODEL_SETTINGS_GROUP = Group(
     "Settings",
     help=f"{_SETTINGS_HELP} A preset sets all of --model.*: --model PRESET, one of "
-    f"{', '.join(MODEL_PRESETS)}.",
+    f"{', '.join(MODEL_PRESETS)}. The defaults in this list are those without a preset.",
     sort_key=8,
 )
 _COMMON_GROUP = Group("Every command", sort_key=9)

@@ -58,7 +58,7 @@ def test_vectors_are_those_of_transformers(
 
 
 def test_shapes_and_defaults(pipeline: EmbeddingPipeline) -> None:
-    assert (pipeline.hidden_size, pipeline.max_length) == (32, 64)
+    assert (pipeline.vector_size, pipeline.max_length) == (32, 64)
     vector, vectors = pipeline("Kalo mi."), pipeline(["Kalo mi."])
     assert (vector.shape, vectors.shape) == ((32,), (1, 32))
     assert vector.dtype == np.float32

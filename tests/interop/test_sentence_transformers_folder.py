@@ -69,7 +69,7 @@ def expect_vectors_of_library(folder: Path, **encode: Any) -> None:
     pipeline = albertine.pipeline(folder, task="embed", device="cpu")
     vectors = pipeline(TEXTS)
     assert vectors.dtype == np.float32
-    assert vectors.shape == expected.shape == (len(TEXTS), pipeline.hidden_size)
+    assert vectors.shape == expected.shape == (len(TEXTS), pipeline.vector_size)
     assert np.abs(vectors).max() > 1e-2
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(pipeline(TEXTS[3]), expected[3], rtol=0, atol=1e-5)
@@ -112,7 +112,7 @@ def test_dense_and_normalize(activation: Any, checkpoint: Path, tmp_path: Path) 
     )
     expect_vectors_of_library(folder)
     pipeline = albertine.pipeline(folder, task="embed", device="cpu")
-    assert (pipeline.hidden_size, pipeline.max_length) == (12, 24)
+    assert (pipeline.vector_size, pipeline.max_length) == (12, 24)
     # The last Normalize is what `normalize` switches off; the first one stays.
     lengths = np.linalg.norm(pipeline(TEXTS, normalize=False), axis=1)
     assert np.abs(lengths - 1).min() > 1e-3
@@ -187,7 +187,7 @@ def test_no_message_says_that_the_head_is_new(
 ) -> None:
     folder = write_old_folder(tmp_path / "folder", checkpoint, {"pooling_mode_cls_token": True})
     pipeline = albertine.pipeline(folder, task="embed", device="cpu")
-    assert pipeline.pooling == ("cls",)
+    assert pipeline.pooling_options.modes == ("cls",)
     assert pipeline.max_length == 64
     assert capsys.readouterr().err == ""
 

@@ -60,7 +60,7 @@ class ModelBenchSettings(Settings):
 
 
 @dataclass(frozen=True)
-class RaceSettings(Settings):
+class PretrainBenchSettings(Settings):
     """Settings of `albertine bench pretrain`."""
 
     corpus: Path | None = setting(None, "Folder of a corpus with held-out documents.")
@@ -83,9 +83,7 @@ class RaceSettings(Settings):
         if not self.model.is_published_architecture:
             default = ModelSettings()
             name = next(name for name in _OWN_SETTINGS if getattr(self.model, name) != getattr(default, name))
-            problem = (
-                "transformers has no such network to race with; choose one such as albert-tiny or bert-base"
-            )
+            problem = "transformers has no such network; choose one it has, such as albert-tiny or bert-base"
             raise SettingError(f"model.{name}", getattr(self.model, name), problem)
         if self.model.share not in ("all", "none"):
             raise SettingError(

@@ -57,7 +57,7 @@ _FINDINGS: tuple[tuple[Severity, str, str, str], ...] = (
         "texts with a byte order mark inside",
         "remove it; it is left from joining files that each began with one",
     ),
-    ("note", "byte-order-mark", "files with a byte order mark", "nothing: it is ignored"),
+    ("note", "byte-order-mark", "files with a byte order mark", "nothing to do: it is ignored"),
 )
 
 
@@ -88,7 +88,8 @@ class EncodingCheck:
 
     def __init__(self) -> None:
         self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
-        self._is_file_counted, self._num_not_utf_8 = False, 0  # files with lines that are not UTF-8
+        self._num_files_not_utf_8 = 0  # files with a line that is not UTF-8
+        self._is_file_counted = False  # whether the current file is one of them
 
     def observe(self, item: DataItem) -> None:
         """Look at the texts of an item."""
@@ -111,7 +112,7 @@ class EncodingCheck:
             text = line.decode()
         except UnicodeDecodeError as error:
             example = line[max(0, error.start - 20) : error.end + 20]
-            self._num_not_utf_8 += not self._is_file_counted
+            self._num_files_not_utf_8 += not self._is_file_counted
             self._is_file_counted = True
             self._tallies["not-utf-8"].add(location, example.decode("cp1252", "replace").strip())
         else:
@@ -133,5 +134,5 @@ class EncodingCheck:
         for severity, kind, message, advice in _FINDINGS:
             if tally := self._tallies.get(kind):
                 if kind == "not-utf-8":
-                    message += f", in {counted(self._num_not_utf_8, 'file')}"
+                    message += f", in {counted(self._num_files_not_utf_8, 'file')}"
                 yield Finding(severity, kind, message, tally.count, tally.example, tally.location, advice)

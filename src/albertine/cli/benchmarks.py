@@ -15,7 +15,7 @@ from albertine.bench.settings import (
     ModelBenchSettings,
     PipelineBenchSettings,
     PlanBenchSettings,
-    RaceSettings,
+    PretrainBenchSettings,
     ScoreBenchSettings,
     ServeBenchSettings,
     StartupBenchSettings,
@@ -60,8 +60,7 @@ def bench_export(
 
     Needs the extra deploy.
 
-    Without --model and a model in --config, the model is albert-base; the defaults below are those
-    without a preset.
+    The model is albert-base unless --model or --config names one.
 
     Example: albertine bench export --model albert-small
     """
@@ -101,8 +100,7 @@ def bench_model(
 ) -> None:
     """Compare training and forward passes with `transformers`, on the same weights and batches.
 
-    Without --model and a model in --config, the model is albert-base; the defaults below are those
-    without a preset.
+    The model is albert-base unless --model or --config names one.
 
     Example: albertine bench model --batch sentences --precision fp32
     """
@@ -123,8 +121,7 @@ def bench_gpu(
 
     A path that fails is a line of the report; the others still run.
 
-    Without --model and a model in --config, the model is albert-base, or demo with --dry; the defaults
-    below are those without a preset.
+    The model is albert-base, or demo with --dry, unless --model or --config names one.
 
     Example: albertine bench gpu --minutes 10 --out gpu-report
 
@@ -147,8 +144,7 @@ def bench_gradients(
 ) -> None:
     """Compare the all-reduce of gradients between processes with that of a BERT of the same shape.
 
-    Without --model and a model in --config, the model is albert-base; the defaults below are those
-    without a preset.
+    The model is albert-base unless --model or --config names one.
 
     Example: albertine bench gradients --model albert-large --processes 2
     """
@@ -180,24 +176,25 @@ def bench_pretrain(
     *,
     plot: Path | None = None,
     json: JsonFlag = False,
-    settings: Annotated[RaceSettings | None, MODEL_SETTINGS_PARAMETER] = None,
+    settings: Annotated[PretrainBenchSettings | None, MODEL_SETTINGS_PARAMETER] = None,
     options: CommonOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Compare pre-training with `transformers` in equal time, each at its best learning rate of a sweep.
 
-    Without --model and a model in --config, the model is albert-tiny; the defaults below are those
-    without a preset.
+    The model is albert-tiny unless --model or --config names one.
 
-    Example: albertine bench pretrain --corpus my-corpus --minutes 10 --plot race.png
+    Example: albertine bench pretrain --corpus my-corpus --minutes 10 --plot curves.png
 
     Args:
         plot: File for a plot of both curves, .svg or .png.
     """
-    from albertine.bench import race, race_table
+    from albertine.bench import pretrain, pretrain_table
 
     if plot is not None:
-        race_table.check_plot_file(plot)
-    race_table.show_race(race.run_race(options.read_settings(RaceSettings)), plot, as_json=json)
+        pretrain_table.check_plot_file(plot)
+    pretrain_table.show_pretraining(
+        pretrain.measure_pretraining(options.read_settings(PretrainBenchSettings)), plot, as_json=json
+    )
 
 
 @bench.command(name="finetune")
@@ -286,8 +283,7 @@ def bench_score(
 ) -> None:
     """Compare the scoring of minimal pairs with `transformers`, on the same weights and sentences.
 
-    Without --model and a model in --config, the model is albert-tiny; the defaults below are those
-    without a preset.
+    The model is albert-tiny unless --model or --config names one.
 
     Example: albertine bench score blimp/data --tokenizer my-tokenizer --pairs 10
 

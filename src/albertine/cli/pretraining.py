@@ -38,8 +38,8 @@ def pretrain(
 ) -> None:
     """Pre-train a model on a corpus. If interrupted, run the same command again: it resumes exactly.
 
-    Without --model, --init-from and a model in --config, the preset is albertine-base. The defaults below
-    are those without a preset; --print-settings shows the settings of a run with its preset.
+    The model is albertine-base unless --model, --config or --init-from names one; --print-settings shows
+    the settings of a run with its preset.
 
     Example: albertine pretrain --corpus my-corpus --out my-run --model albertine-small --train.steps 5000
 
@@ -160,8 +160,8 @@ def plan(
     """Show the time, memory, communication and cost of a run on hardware that you name.
 
     The settings are those of `albertine pretrain`; --config takes the settings.toml of a run, or a recipe.
-    `--hardware this` measures this machine for about ten seconds. Without a model, the preset is
-    albertine-base; the defaults below are those without a preset.
+    `--hardware this` measures this machine for about ten seconds. The model is
+    albertine-base unless --model or --config names one.
 
     Example: albertine plan --model albert-xlarge --tokens 10B --hardware "8 x H100" --price 2.50
     """

@@ -1,8 +1,9 @@
-"""ALBERT's claim, its score per parameter, in the report: what two BERTs say here, and what studies say."""
+"""The part of the report that compares ALBERT's score per parameter with that of two BERTs."""
 
 from albertine.demo.scores import task_score
 from albertine.demo.study_pages import PUBLISHED_STUDIES
 from albertine.demo.workspace import DemoWorkspace, Start
+from albertine.display import counted
 from albertine.model.parameter_counts import count_parameters
 from albertine.report.page import code_block, html_paragraphs, html_table
 
@@ -12,8 +13,8 @@ def claim_blocks(workspace: DemoWorkspace) -> list[str]:
     if not workspace.settings.compare:
         return []
     explanation = (
-        "One seed decides nothing, and all models have the learning rates that were chosen for the ALBERT "
-        "and for a BERT of its shape. Two studies test the claim with five seeds, also on generated stories:"
+        "One seed decides nothing, and no learning rate was chosen for the narrow BERT. Two studies test the "
+        "claim with five seeds, on generated stories:"
     )
     are_copied = all((workspace.out / study.page).is_file() for study in PUBLISHED_STUDIES)
     return [
@@ -41,15 +42,18 @@ def _finding(workspace: DemoWorkspace) -> str:
     finding = (
         f"ALBERT's claim is its score per parameter. With as many parameters ({counts['albert']:,} and "
         f"{counts['narrow-bert']:,}) and the same training time, ALBERT is ahead of the narrow BERT on "
-        f"{num_ahead['narrow-bert']} of {num_tasks} tasks here; it is ahead of the BERT of the same shape, "
-        f"with {counts['bert']:,}, on {num_ahead['bert']}."
+        f"{num_ahead['narrow-bert']} of {num_tasks} tasks here. It is ahead of the BERT of the same shape, "
+        f"with {counts['bert']:,} parameters, on {num_ahead['bert']}."
     )
     if num_ahead["narrow-bert"] < num_tasks:
-        finding += " So the claim does not hold on all tasks at this size and with this training time."
+        num_failed = num_tasks - num_ahead["narrow-bert"]
+        finding += (
+            f" So at this size and with this training time, the claim fails on {counted(num_failed, 'task')}."
+        )
     losses = {name: workspace.probe_models()[name]["probe"]["mask_token_loss"]["value"] for name in counts}
     if losses["narrow-bert"] < losses["albert"]:
         finding += (
-            f" On held-out text it does not hold: the narrow BERT has the lower loss, "
+            f" On held-out text, the claim fails: the narrow BERT has the lower loss, "
             f"{losses['narrow-bert']:.3f} instead of {losses['albert']:.3f}."
         )
     return finding

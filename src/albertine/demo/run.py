@@ -78,7 +78,7 @@ def _is_started(out: Path) -> bool:
 
 
 def _refuse_other_version(out: Path) -> None:
-    """Raise `InputError` for a demo with other steps, of which even the settings may have other names."""
+    """Raise `InputError` for a demo of another version, whose steps and settings may differ."""
     plan_file = out / RESULTS_FOLDER / _PLAN_FILE
     if _is_started(out) and (not plan_file.exists() or plan_file.read_text(encoding="utf-8") != PLAN_NUMBER):
         raise InputError(f"{out}: a demo of another version of Albertine; give another --out, or remove it")
@@ -104,7 +104,7 @@ def _prepare_folder(out: Path, settings: DemoSettings, sources: Sequence[Source]
             raise InputError(
                 f"{settings.text}: has changed since the demo in {out} began; give another --out"
             )
-        for name in ("tokenizer", "corpus"):  # of the former text, such as one that was refused
+        for name in ("tokenizer", "corpus"):  # made from the former text, such as one that a step refused
             shutil.rmtree(out / name, ignore_errors=True)
     with atomic_file(file) as partial:
         partial.write_text(settings_to_toml(settings), encoding="utf-8")

@@ -1,6 +1,7 @@
 """POST /embed: one vector for each text, in the form of text-embeddings-inference."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ class Embedder:
     def __init__(self, pipeline: EmbeddingPipeline):
         self._pipeline = pipeline
         self.max_length = pipeline.max_length
-        self.pooling = ", ".join(pipeline.pooling)
+        self.pooling = ", ".join(pipeline.pooling_options.modes)
 
     def process_batch(self, texts: Sequence[str]) -> list[ItemResult]:
         """Return the vector of each text as `embedding`, with `truncated_tokens` if it is too long."""
         encoded_texts = self._pipeline.encode(texts)
-        vectors = self._pipeline.embed(encoded_texts, normalize=False)
+        vectors = self._pipeline.embed(
+            encoded_texts, replace(self._pipeline.pooling_options, normalize=False)
+        )
         results = []
         for encoded, vector in zip(encoded_texts, vectors, strict=True):
             output: dict[str, Any] = {"embedding": vector}

@@ -37,7 +37,7 @@ def serve_model(
     """
     startup_error: OSError | None = None
     settings, log = job.settings, ServerLog(job.settings.log_format)
-    log.take_messages()
+    log.redirect_progress_messages()
     if settings.workers > 1:
         torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
     rule = make_exit_rule(settings.exit, settings.depth)

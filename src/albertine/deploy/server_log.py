@@ -45,8 +45,8 @@ class ServerLog:
                 f"texts {record.num_texts}, tokens {record.num_tokens}, id {record.request_id}"
             )
 
-    def take_messages(self) -> None:
-        """Write the messages of the other packages as JSON too, if that is the format."""
+    def redirect_progress_messages(self) -> None:
+        """If the format is JSON, also write the messages of `albertine.progress` as JSON."""
         if self._is_json:
             progress.set_message_writer(self.message)
 

@@ -24,8 +24,8 @@ class ServeSettings(Settings):
     port: int = setting(8000, "Port; 0 for a free one.", minimum=0, maximum=65_535)
     allowed_hosts: str | None = setting(
         None,
-        "More host names and addresses under which clients reach the server, as behind a proxy, separated by "
-        "commas; * for any.",
+        "Host names and addresses that clients may use besides those of this machine, such as the name of a "
+        "proxy, separated by commas; * for any.",
     )
     cors_origins: str | None = setting(
         None,
@@ -34,8 +34,8 @@ class ServeSettings(Settings):
     )
     token_file: Path | None = setting(
         None,
-        "File with a token that requests must have, as in Authorization: Bearer TOKEN. The environment "
-        "variable ALBERTINE_TOKEN can hold the token instead.",
+        "File with the token that requests must send, in the header Authorization: Bearer TOKEN. The "
+        "environment variable ALBERTINE_TOKEN can hold the token instead.",
     )
     workers: int = setting(
         1, "Processes, each with a copy of the model and its share of the threads.", minimum=1, maximum=256

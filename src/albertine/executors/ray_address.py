@@ -10,8 +10,9 @@ from albertine.errors import InputError
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
-# How a client of gRPC begins: the preface of HTTP/2 and empty settings. The server sends its own at once.
-_HTTP_1 = b"HTTP/1"  # as the answer of a proxy, or of a dashboard
+_HTTP_1 = b"HTTP/1"  # start of an answer from a proxy or a dashboard, which are not the cluster
+# The first bytes of a gRPC client: the preface of HTTP/2 and empty settings. A gRPC server answers with its
+# own settings at once.
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
 

@@ -87,7 +87,7 @@ def write_encoder_readme(
         code=code_for_one_graph(
             settings.to, embed.max_length, text_example(text.lower() if modules.lower_case else text)
         ),
-        vector_size=embed.hidden_size,
+        vector_size=embed.vector_size,
         hidden_size=embed.engine.model_settings.hidden_size,
         pooling=_pooling_in_words(modules),
         max_length=embed.max_length,

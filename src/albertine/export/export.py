@@ -47,7 +47,7 @@ def export(
         source: a run, the folder of a checkpoint, or a hub name.
         out: folder to write, or its URL on object storage; must not exist yet, or be empty.
         settings: format, precision, and data for int8.
-        force: in int8, keep a model that loses more than one point, or that no data judged.
+        force: write an int8 model even if it loses more than one point, or if no data measure its loss.
     """
     if settings.embeds:
         return export_encoder(source, Path(out), settings, force=force)
@@ -63,7 +63,7 @@ def export(
     if settings.in_steps:
         _check_steps(model, source, settings)
     if settings.to == "web":
-        find_node()  # not only after the work
+        find_node()  # must fail before the export, not after it
     archives = package_archives(settings.packages) if settings.to == "web" else {}
     judge = None
     if settings.precision == "int8":
@@ -108,8 +108,8 @@ def _check_steps(model: Model, source: str | Path, settings: ExportSettings) -> 
     check_steps(model, source, option)
     if settings.to == "openvino" and has_masked_head(model):
         raise InputError(
-            f"{source}: pre-trained; its embedding and its head share their largest matrix, which separate "
-            "OpenVINO files would hold twice; use --to onnx"
+            f"{source}: pre-trained; its embedding and head share their largest matrix, and with --exits, "
+            "OpenVINO would store it twice; use --to onnx"
         )
 
 

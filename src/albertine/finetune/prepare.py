@@ -96,47 +96,53 @@ def prepare_task(source: str | None, settings: FinetuneSettings) -> FinetuneData
         settings: the user's settings.
     """
     task = find_task(settings.task)
-    check_head(task, settings)
-    if settings.train.class_weights != "none":
-        check_class_weights(task)
+    _check_options(task, settings)
     folder = _find_checkpoint(source, settings.init_from)
-    model_settings = checkpoint_model_settings(folder)
-    tokenizer = load_tokenizer(folder, model_settings.vocab_size)
+    start_settings = checkpoint_model_settings(folder)
+    tokenizer = load_tokenizer(folder, start_settings.vocab_size)
     train, dev = train_and_dev_examples(task, settings)
-    max_length = _max_length(settings, task, model_settings)
-    if settings.co_matching:
-        check_parts(train, settings)
-    if settings.matching:
-        check_pairs(train, settings, model_settings)
-    start_settings = model_settings
+    max_length = _max_length(settings, task, start_settings)
+    _check_texts(train, settings, start_settings)
     has_two_texts = task.task_type.finds_in_passage or has_text_pairs(train)
-    model_settings = with_marks(model_settings, settings, has_two_texts=has_two_texts)
+    model_settings = with_marks(start_settings, settings, has_two_texts=has_two_texts)
     card = build_card(task, [*train, *dev], settings, max_length)  # a rare label may be in dev only
     _print_warnings(task, card, settings, train, dev)
     task_type = create_task_type(
         card, tokenizer, answerable=card.allows_no_answer, dropout=classifier_dropout(settings)
     )
-    encoded_train, encoded_dev = (
-        encode_examples(task_type, tokenizer, examples, name)
-        for name, examples in (("train", train), ("dev", dev))
-    )
+    encoded_train = encode_examples(task_type, tokenizer, train, "train")
+    encoded_dev = encode_examples(task_type, tokenizer, dev, "dev")
     check_segments([*encoded_train, *encoded_dev], folder, model_settings)
     if settings.mark_matches and not start_settings.mark_matches:
         check_has_second_texts(encoded_train, settings)
-    dev_pairs = list(zip(dev, encoded_dev, strict=True))
     data = FinetuneData(
-        folder,
-        tokenizer,
-        model_settings,
-        task_of_card(card),
-        card,
-        task_type,
-        encoded_train,
-        dev_pairs,
-        train,
+        checkpoint=folder,
+        tokenizer=tokenizer,
+        model_settings=model_settings,
+        task=task_of_card(card),
+        card=card,
+        task_type=task_type,
+        train=encoded_train,
+        dev=list(zip(dev, encoded_dev, strict=True)),
+        train_examples=train,
     )
     task_type.fit_target_transform(data.train_samples, str(settings.data))
     return data
+
+
+def _check_options(task: Task, settings: FinetuneSettings) -> None:
+    """Raise `InputError` for an option that the task does not have."""
+    check_head(task, settings)
+    if settings.train.class_weights != "none":
+        check_class_weights(task)
+
+
+def _check_texts(train: list[Example], settings: FinetuneSettings, model: ModelSettings) -> None:
+    """Raise `InputError` if the examples lack the texts that the head compares."""
+    if settings.co_matching:
+        check_parts(train, settings)
+    if settings.matching:
+        check_pairs(train, settings, model)
 
 
 def _print_warnings(
@@ -146,7 +152,7 @@ def _print_warnings(
     train: Sequence[Example],
     dev: Sequence[Example],
 ) -> None:
-    """Print what is doubtful about the examples: few for the evaluation, strange labels, and rare ones."""
+    """Print warnings about the examples: too few for evaluation, doubtful labels, rare labels."""
     dev_data = evaluation_data(task, settings)
     if len(dev) < _FEW_EXAMPLES:
         progress.print_message(

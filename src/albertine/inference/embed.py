@@ -32,7 +32,7 @@ def embed(model: str | Path, settings: EmbedSettings, out: str | Path | None = N
         model: a run, the folder of a checkpoint (also of `transformers`, sentence-transformers or Google) or
             of an export with `--task embed`, or a hub name.
         settings: the data, its columns, and how to pool.
-        out: a path or URL of a file of NumPy, .npy, with an array [texts, hidden], or of JSON lines. Without
+        out: a path or URL of a file of NumPy, .npy, with an array [texts, vector], or of JSON lines. Without
             it, JSON lines are written to standard output.
     """
     if settings.data is None:
@@ -50,7 +50,7 @@ def embed(model: str | Path, settings: EmbedSettings, out: str | Path | None = N
     counts = EncodingCounts(pipeline.tokenizer.special_ids)
     chunks = pipeline.embed_examples(_examples(settings, errors), counts)
     if file is not None and file.suffix.lower() == ".npy":
-        count = _write_npy((vectors for _, vectors in chunks), pipeline.hidden_size, file)
+        count = _write_npy((vectors for _, vectors in chunks), pipeline.vector_size, file)
     else:
         count = write_table(RowStream(_rows(chunks)), file, ("embedding",), "vectors")
     report_skipped(errors)
@@ -90,25 +90,25 @@ def _rows(
             yield example, {"embedding": values}
 
 
-def _write_npy(chunks: Iterable[Vectors], hidden_size: int, out: Path) -> int:
-    """Write vectors as one array of fp32, [texts, hidden], and return their number.
+def _write_npy(chunks: Iterable[Vectors], vector_size: int, out: Path) -> int:
+    """Write vectors as one array of fp32, [texts, vector], and return their number.
 
     The number is known at the end; the header, which NumPy pads for that, is then written again.
     """
     count = 0
     with output_file(out) as partial, partial.open("wb") as stream:
-        _write_header(stream, count, hidden_size)
+        _write_header(stream, count, vector_size)
         start = stream.tell()
         for vectors in chunks:
             stream.write(vectors.astype("<f4", copy=False).tobytes())
             count += len(vectors)
         stream.seek(0)
-        _write_header(stream, count, hidden_size)
+        _write_header(stream, count, vector_size)
         assert stream.tell() == start
-    progress.print_message(f"{display_path(out)}: {count:,} vectors of {hidden_size:,} values")
+    progress.print_message(f"{display_path(out)}: {count:,} vectors of {vector_size:,} values")
     return count
 
 
-def _write_header(stream: Any, count: int, hidden_size: int) -> None:
-    header = {"descr": "<f4", "fortran_order": False, "shape": (count, hidden_size)}
+def _write_header(stream: Any, count: int, vector_size: int) -> None:
+    header = {"descr": "<f4", "fortran_order": False, "shape": (count, vector_size)}
     np.lib.format.write_array_header_1_0(stream, header)

@@ -4,12 +4,13 @@ embed = albertine.pipeline("runs/first", task="embed")
 embed("The door was locked.")                    a vector, [hidden]
 embed(["The door was locked.", "It rained."])    an array, [texts, hidden], in fp32
 
-The vector of a text is pooled from the hidden states of its tokens, [CLS] and [SEP] included. A folder of
-sentence-transformers says itself how; the vectors are those of that library.
+The vector of a text is pooled from the hidden states of its tokens, [CLS] and [SEP] included. For a folder
+of sentence-transformers, pooling and layers are those of the folder, and the vectors those of that library.
 """
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -53,45 +54,53 @@ Vectors: TypeAlias = NDArray[np.float32]
 _CHUNK_SIZE = 4096  # texts
 
 
+@dataclass(frozen=True)
+class PoolingOptions:
+    """How the hidden states of the tokens of a text become its vector.
+
+    Attributes:
+        modes: how to pool; several vectors are concatenated.
+        normalize: whether to divide the vector by its length.
+    """
+
+    modes: tuple[PoolingMode, ...]
+    normalize: bool
+
+    def override(self, pooling: Pooling | None, normalize: bool | None) -> "PoolingOptions":
+        """Return the options with other values where they are given; None keeps a value."""
+        if pooling is not None and pooling not in get_args(Pooling):
+            raise InputError(f"pooling {pooling}: unknown; known: {', '.join(get_args(Pooling))}")
+        return PoolingOptions(
+            self.modes if pooling is None else (pooling,), self.normalize if normalize is None else normalize
+        )
+
+
 class EmbeddingPipeline:
     """Turns texts into vectors; threads may share it.
 
     Attributes:
         engine: runs the model.
-        hidden_size: number of values of a vector.
+        vector_size: number of values of a vector.
         max_length: maximum tokens of a text, with [CLS] and [SEP]; longer texts are truncated.
-        pooling: how vectors are pooled by default; several modes are concatenated.
-        normalize: whether vectors have length 1 by default.
+        pooling_options: how hidden states become vectors by default.
         tokenizer: tokenizer of the model.
     """
 
-    def __init__(
-        self,
-        engine: EncoderEngine,
-        tokenizer: Tokenizer,
-        modules: SentenceModules,
-        *,
-        pooling: Pooling | None = None,
-        normalize: bool | None = None,
-    ):
-        """Store a model and what becomes of its hidden states.
+    def __init__(self, engine: EncoderEngine, tokenizer: Tokenizer, modules: SentenceModules):
+        """Store a model, and the pooling and the layers that turn its hidden states into vectors.
 
         Args:
             engine: runs the model.
             tokenizer: tokenizer of the model.
-            modules: what is applied to its hidden states.
-            pooling: pooling in place of that of the modules.
-            normalize: whether vectors have length 1, in place of what the modules say.
+            modules: the pooling and the layers.
         """
         self.engine, self.tokenizer = engine, tokenizer
         self._prompt, self._lower_case = modules.prompt, modules.lower_case
         self._layers = [None if layer is None else layer.to(engine.device) for layer in modules.layers]
         model_length = engine.model_settings.max_length
         self.max_length = min(modules.max_length or model_length, model_length)
-        self.normalize = modules.normalize if normalize is None else normalize
-        self.pooling: tuple[PoolingMode, ...] = modules.poolings
-        self.pooling = self._modes(pooling)
-        self.hidden_size = self._vector_size(self.pooling)
+        self.pooling_options = PoolingOptions(modules.poolings, modules.normalize)
+        self.vector_size = self._vector_size(modules.poolings)
         self._builder = SequenceBuilder(tokenizer, self.max_length)
         self._lock = threading.Lock()  # an encoder has a cache of words, which is not thread-safe
         self._has_reported_truncation = False
@@ -99,7 +108,7 @@ class EmbeddingPipeline:
     def __call__(
         self, texts: str | Sequence[str], *, pooling: Pooling | None = None, normalize: bool | None = None
     ) -> Vectors:
-        """Return the vector of a text, [hidden], or of each text of a list, [texts, hidden], in order.
+        """Return the vector of a text, [vector], or of each text of a list, [texts, vector], in order.
 
         Args:
             texts: a text, or a list of texts.
@@ -109,16 +118,15 @@ class EmbeddingPipeline:
         """
         if not isinstance(texts, Iterable):
             raise InputError(f"texts: must be a text or a list of texts, not {type(texts).__name__}")
+        options = self.pooling_options.override(pooling, normalize)
         text_list = [texts] if isinstance(texts, str) else list(texts)
         for index, text in enumerate(text_list):
             check_text(text, "text" if isinstance(texts, str) else f"text {index}")
-        vectors = np.empty((len(text_list), self._vector_size(self._modes(pooling))), np.float32)
+        vectors = np.empty((len(text_list), self._vector_size(options.modes)), np.float32)
         examples = [TextExample(f"text {index}", str(index), (text,)) for index, text in enumerate(text_list)]
         counts = EncodingCounts(self.tokenizer.special_ids)
         start = 0
-        for chunk, chunk_vectors in self.embed_examples(
-            examples, counts, pooling=pooling, normalize=normalize
-        ):
+        for chunk, chunk_vectors in self.embed_examples(examples, counts, options):
             vectors[start : start + len(chunk)] = chunk_vectors
             start += len(chunk)
         if counts.num_truncated_examples and not self._has_reported_truncation:
@@ -134,27 +142,24 @@ class EmbeddingPipeline:
         self,
         examples: Iterable[TextExample],
         counts: EncodingCounts,
-        *,
-        pooling: Pooling | None = None,
-        normalize: bool | None = None,
+        options: PoolingOptions | None = None,
     ) -> Iterator[tuple[Sequence[TextExample], Vectors]]:
-        """Yield examples in chunks, in order, each with the vectors of its texts, [texts, hidden].
+        """Yield examples in chunks, in order, each with the vectors of its texts, [texts, vector].
 
         Args:
             examples: the examples, of any number.
             counts: the counts of truncated and unknown tokens, which are updated.
-            pooling: see `__call__`.
-            normalize: see `__call__`.
+            options: how hidden states become vectors; None for the options of the pipeline.
         """
         for chunk in example_chunks(examples, _CHUNK_SIZE):
             encoded = self.encode([example.texts[0] for example in chunk])
             counts.add(encoded)
-            yield chunk, self.embed(encoded, pooling=pooling, normalize=normalize)
+            yield chunk, self.embed(encoded, options)
 
     def encode(self, texts: Sequence[str]) -> list[EncodedExample]:
         """Return the encoded texts, truncated to `max_length`; special tokens never result from text."""
         if self._lower_case:
-            # As sentence-transformers does; `str.lower` differs for a few letters.
+            # The normalizer of sentence-transformers; `str.lower` gives others for a few letters.
             lower = tokenizers.normalizers.Lowercase()
             texts = [lower.normalize_str(self._prompt + text) for text in texts]
         elif self._prompt:
@@ -169,44 +174,35 @@ class EmbeddingPipeline:
             encoded.append(EncodedExample((sample,), num_truncated_tokens=max(0, len(ids) - max_tokens)))
         return encoded
 
-    def embed(
-        self,
-        encoded: Sequence[EncodedExample],
-        *,
-        pooling: Pooling | None = None,
-        normalize: bool | None = None,
-    ) -> Vectors:
-        """Return the vectors of encoded texts, in order, [texts, hidden]; equal texts are computed once."""
-        modes, normalize = self._modes(pooling), self.normalize if normalize is None else normalize
+    def embed(self, encoded: Sequence[EncodedExample], options: PoolingOptions | None = None) -> Vectors:
+        """Return the vectors of encoded texts, in order, [texts, vector]; equal texts are computed once.
+
+        Args:
+            encoded: the texts.
+            options: how hidden states become vectors; None for the options of the pipeline.
+        """
+        options = options or self.pooling_options
         keys = [example.samples[0].ids[0].tobytes() for example in encoded]
         rows: dict[bytes, int] = {}
         for key in keys:
             rows.setdefault(key, len(rows))
         samples = list(dict(zip(keys, (example.samples[0] for example in encoded), strict=True)).values())
-        vectors = np.empty((len(rows), self._vector_size(modes)), np.float32)
+        vectors = np.empty((len(rows), self._vector_size(options.modes)), np.float32)
         for indices in longest_first_groups(samples, self.engine.micro_batch_tokens):
             strip = strip_from_samples([samples[index] for index in indices])
-            vectors[indices] = self._vectors(strip, modes, normalize=normalize).cpu().numpy()
+            vectors[indices] = self._vectors(strip, options).cpu().numpy()
         check_finite(vectors)
         return vectors[[rows[key] for key in keys]]
 
-    def _vectors(self, strip: Strip, modes: Sequence[PoolingMode], *, normalize: bool) -> Tensor:
-        """Return the vectors of the sequences of a strip, [sequences, hidden]."""
-        if tuple(modes) == ("cls",):
+    def _vectors(self, strip: Strip, options: PoolingOptions) -> Tensor:
+        """Return the vectors of the sequences of a strip, [sequences, vector]."""
+        if options.modes == ("cls",):
             vectors = self.engine.hidden_at(strip, strip.cls_indices).float()
         else:
             hidden = self.engine.hidden_states(strip)
-            vectors = pool(hidden, strip.to(hidden.device), modes)
+            vectors = pool(hidden, strip.to(hidden.device), options.modes)
         with torch.no_grad():
-            return apply_layers(vectors, self._layers, normalize=normalize)
-
-    def _modes(self, pooling: Pooling | None) -> tuple[PoolingMode, ...]:
-        """Return the modes of a pooling; None for those of the pipeline."""
-        if pooling is None:
-            return self.pooling
-        if pooling not in get_args(Pooling):
-            raise InputError(f"pooling {pooling}: unknown; known: {', '.join(get_args(Pooling))}")
-        return (pooling,)
+            return apply_layers(vectors, self._layers, normalize=options.normalize)
 
     def _vector_size(self, modes: Sequence[PoolingMode]) -> int:
         """Return the number of values of a vector; raise `InputError` if the layers do not fit it."""
@@ -234,46 +230,39 @@ def load_embedding_pipeline(
     """Load the encoder of a model to embed texts; see `pipeline`."""
     folder = locate_encoder(source, revision)
     modules = modules_of_folder(folder)
+    pooling_options = PoolingOptions(modules.poolings, modules.normalize).override(pooling, normalize)
+    modules = replace(modules, poolings=pooling_options.modes, normalize=pooling_options.normalize)
     if is_export(folder):
-        return exported_embedding_pipeline(modules, options, pooling=pooling, normalize=normalize)
+        return exported_embedding_pipeline(modules, options)
     if options.engine not in (None, "auto", "torch"):
         raise InputError(
             f"engine {options.engine}: vectors of {source} come from torch; albertine export --task embed "
             "writes it for other engines"
         )
     model = load_encoder(modules.model_folder)
-    return make_embedding_pipeline(modules, model, options, pooling=pooling, normalize=normalize)
+    return make_embedding_pipeline(modules, model, options)
 
 
 def modules_of_folder(folder: Path) -> SentenceModules:
-    """Return what becomes of the hidden states of the model in a checkpoint folder."""
+    """Return the pooling and the layers after the encoder of a checkpoint folder."""
     if has_sentence_modules(folder):
         return read_sentence_modules(folder)
     return SentenceModules(folder)
 
 
 def make_embedding_pipeline(
-    modules: SentenceModules,
-    model: Model,
-    options: EngineOptions = DEFAULT_OPTIONS,
-    *,
-    pooling: Pooling | None = None,
-    normalize: bool | None = None,
+    modules: SentenceModules, model: Model, options: EngineOptions = DEFAULT_OPTIONS
 ) -> EmbeddingPipeline:
     """Return a pipeline for a loaded model and the tokenizer of its folder; "auto" precision is fp32."""
     tokenizer = load_tokenizer(modules.model_folder, model.settings.vocab_size)
     engine = prepare_torch_engine(model, options.device, options.with_fp32_default().precision)
-    return EmbeddingPipeline(engine, tokenizer, modules, pooling=pooling, normalize=normalize)
+    return EmbeddingPipeline(engine, tokenizer, modules)
 
 
 def exported_embedding_pipeline(
-    modules: SentenceModules,
-    options: EngineOptions = DEFAULT_OPTIONS,
-    *,
-    pooling: Pooling | None = None,
-    normalize: bool | None = None,
+    modules: SentenceModules, options: EngineOptions = DEFAULT_OPTIONS
 ) -> EmbeddingPipeline:
     """Return a pipeline for an exported encoder; "auto" precision is fp32."""
     engine = open_exported_encoder(modules.model_folder, options.with_fp32_default())
     tokenizer = load_tokenizer(modules.model_folder, engine.model_settings.vocab_size)
-    return EmbeddingPipeline(engine, tokenizer, modules, pooling=pooling, normalize=normalize)
+    return EmbeddingPipeline(engine, tokenizer, modules)

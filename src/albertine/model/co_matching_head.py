@@ -65,7 +65,7 @@ class CoMatchingHead(Head):
         self.options = self.sequences_per_prediction = head.options
         self.dropout = head.dropout
 
-    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def logits_of_sequences(self, states: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Raise `InputError`: hidden states alone do not say where question and option are; see `of_rows`."""
         raise InputError(
             "a head with co_matching reads passage, question and option apart, which a padded batch cannot "

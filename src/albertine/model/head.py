@@ -39,25 +39,25 @@ class Head(nn.Module):
         """Return the indices in the strip of the tokens that the head reads; None for all tokens."""
         return None
 
-    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:
+    def logits(self, hidden: Tensor, states: Tensor) -> dict[str, Tensor]:
         """Return all logits of the head by name.
 
         Args:
             hidden: hidden states of the tokens, [..., hidden].
-            cls_hidden: hidden state of the first token of each sequence, [sequences, hidden]; for a head with
-                its own `sequence_states`, those of the first token.
+            states: what the head reads of each sequence: the hidden state of its first token, [sequences,
+                hidden], or for a head with its own `sequence_states`, those of the first token.
 
         Returns:
             Logits of tokens, [...] or [..., classes], and of predictions, [predictions] or
             [predictions, classes].
         """
-        return self.logits_of_tokens(hidden) | self.logits_of_sequences(cls_hidden)
+        return self.logits_of_tokens(hidden) | self.logits_of_sequences(states)
 
     def logits_of_tokens(self, hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Return the logits of tokens by name: [..., hidden] to [...] or [..., classes]."""
         return {}
 
-    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def logits_of_sequences(self, states: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Return the logits of sequences by name: [..., hidden] to [...] or [..., classes].
 
         A head with its own `sequence_states` takes these instead of hidden states.

@@ -42,9 +42,9 @@ class ClassificationHead(Head):
         self.out = nn.Linear(num_vectors * self.width, head.labels)
         self.dropout = head.dropout
 
-    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:
+    def logits_of_sequences(self, states: Tensor) -> dict[str, Tensor]:
         """Return logits with the shape that `sequence_logits` documents."""
-        return {"logits": self.sequence_logits(cls_hidden)}
+        return {"logits": self.sequence_logits(states)}
 
     def indices_to_read(self, strip: Strip, targets: Tensor | None) -> Tensor | None:  # noqa: ARG002
         """Return the indices of the first tokens; with `matching`, None for all tokens."""
@@ -60,7 +60,7 @@ class ClassificationHead(Head):
         return PredictionOutput(logits, None if targets is None else self.loss(logits, targets))
 
     def sequence_states(self, hidden: Tensor, is_visible: Tensor, segments: Tensor) -> Tensor:
-        """Return for each token the states of its sequence, of which [CLS] is the token itself."""
+        """Return for each token what `sequence_logits` reads of a [CLS]: [rows, length, states]."""
         if self.matching is None:
             return hidden
         return torch.cat([hidden, self.matching.of_rows(hidden, is_visible, segments)], dim=2)
@@ -144,13 +144,13 @@ class MultipleChoiceHead(ClassificationHead):
         check_options(strip, self.options)
         return super().forward(hidden, strip, targets)
 
-    def logits(self, hidden: Tensor, cls_hidden: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def logits(self, hidden: Tensor, states: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Return logits [questions, options]."""
-        return {"logits": self.sequence_logits(cls_hidden).view(-1, self.options)}
+        return {"logits": self.sequence_logits(states).view(-1, self.options)}
 
-    def sequence_logits(self, cls_hidden: Tensor) -> Tensor:
-        """Return the logit of each sequence, which is an option: [..., hidden] to [...]."""
-        return super().sequence_logits(cls_hidden).squeeze(-1)
+    def sequence_logits(self, states: Tensor) -> Tensor:
+        """Return the logit of each sequence, which is an option: [..., states] to [...]."""
+        return super().sequence_logits(states).squeeze(-1)
 
 
 def check_options(strip: Strip, options: int) -> None:
@@ -183,6 +183,6 @@ class TokenClassificationHead(Head):
         return strip.pad(output.logits.argmax(1), -1)
 
     def confidence(self, output: PredictionOutput, strip: Strip, rule: ExitRule) -> Tensor:  # noqa: ARG002
-        """Return the mean over the tokens of each sequence of the most probable label's, [sequences]."""
+        """Return the mean probability of the most probable labels of each sequence's tokens, [sequences]."""
         probabilities = strip.pad(output.logits.float().softmax(1).amax(1))
         return probabilities.sum(1) / strip.attention_mask.sum(1).clamp(min=1)

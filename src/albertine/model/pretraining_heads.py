@@ -137,9 +137,9 @@ class PretrainingHead(Head):
         """Return mlm_logits [..., vocab]."""
         return self.masked.logits_of_tokens(hidden)
 
-    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:
+    def logits_of_sequences(self, states: Tensor) -> dict[str, Tensor]:
         """Return pair_logits [..., 2]."""
-        return {"pair_logits": self.pair_logits(cls_hidden)}
+        return {"pair_logits": self.pair_logits(states)}
 
     def indices_to_read(self, strip: Strip, targets: PretrainingTargets | None) -> Tensor | None:
         """Return the indices of the masked and then of the first tokens; without targets, None for all."""

@@ -65,11 +65,11 @@ class SpanHead(Head):
         start_logits, end_logits = self.boundary_logits(hidden)
         return {"start_logits": start_logits, "end_logits": end_logits}
 
-    def logits_of_sequences(self, cls_hidden: Tensor) -> dict[str, Tensor]:
+    def logits_of_sequences(self, states: Tensor) -> dict[str, Tensor]:
         """Return answerable_logits [...], if they are predicted."""
         if self.answerable is None:
             return {}
-        return {"answerable_logits": linear(self.answerable, cls_hidden).squeeze(-1)}
+        return {"answerable_logits": linear(self.answerable, states).squeeze(-1)}
 
     def forward(self, hidden: Tensor, strip: Strip, targets: SpanTargets | None = None) -> SpanOutput:
         """Return the logits of the tokens and, if predicted, of the questions; the loss with targets."""

@@ -13,7 +13,7 @@ MAX_CLASSES = 10  # of more classes, the rarest become one
 _MAX_NAME, _MAX_NAME_IN_TEXT = 24, 80  # characters
 _MAX_SHADE = 60  # percent of a color
 
-Ids = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 def confusion_html(
@@ -41,7 +41,9 @@ def confusion_html(
     return html_paragraphs(explanation, *most_common) + _table(names, counts)
 
 
-def _groups_of_classes(classes: Sequence[str], rows: Ids, columns: Ids) -> tuple[list[str], Ids]:
+def _groups_of_classes(
+    classes: Sequence[str], rows: Integers, columns: Integers
+) -> tuple[list[str], Integers]:
     """Return the names of at most `MAX_CLASSES` groups of classes, and the group of each class.
 
     If there are more classes, the last group has the rare ones.
@@ -56,7 +58,7 @@ def _groups_of_classes(classes: Sequence[str], rows: Ids, columns: Ids) -> tuple
     return [*names, f"{len(classes) - len(kept):,} others"], group
 
 
-def _most_common_confusion(classes: Sequence[str], rows: Ids, columns: Ids) -> list[str]:
+def _most_common_confusion(classes: Sequence[str], rows: Integers, columns: Integers) -> list[str]:
     """Return a sentence on the most common confusion; none if there is no wrong prediction."""
     wrong = rows != columns
     if not wrong.any():
@@ -71,7 +73,7 @@ def _most_common_confusion(classes: Sequence[str], rows: Ids, columns: Ids) -> l
     ]
 
 
-def _table(names: Sequence[str], counts: Ids) -> str:
+def _table(names: Sequence[str], counts: Integers) -> str:
     header = "".join(_header_cell(name, "col") for name in names)
     rows = "".join(
         f"<tr>{_header_cell(name, 'row')}"
@@ -88,7 +90,7 @@ def _header_cell(name: str, scope: str) -> str:
     return f'<th scope="{scope}" title="{escape(name, quote=True)}">{escape(_name(name))}</th>'
 
 
-def _cell(counts: Ids, row: int, column: int) -> str:
+def _cell(counts: Integers, row: int, column: int) -> str:
     count, total = int(counts[row, column]), int(counts[row].sum())
     share = count / total if total else 0.0
     color, shade = (1 if row == column else 2), round(_MAX_SHADE * share)
@@ -103,4 +105,4 @@ def _name(name: str, limit: int = _MAX_NAME) -> str:
     if len(name) <= limit:
         return name
     half = limit // 2
-    return f"{name[: half - 1]}\u2026{name[-half:]}"  # names often begin alike
+    return f"{name[: half - 1]}\u2026{name[-half:]}"  # keeps the end: many names have the same beginning

@@ -19,7 +19,7 @@ from albertine.storage.objects import (
     open_file,
     remove_object,
 )
-from albertine.storage.upload import named_if_not_uploaded
+from albertine.storage.upload import report_local_result_on_failure
 from albertine.storage.urls import storage_url
 
 _BLOCK_BYTES = 4 << 20
@@ -73,7 +73,7 @@ def output_file(out: Path) -> Iterator[Path]:
     with locked_path(file, url):
         with atomic_file(file) as partial:
             yield partial
-        with named_if_not_uploaded(file, url):
+        with report_local_result_on_failure(file, url):
             _upload_file(file, url)
         file.unlink()
 

@@ -74,7 +74,7 @@ def upload_files(
     """Make a folder consist of some files, and return its manifest.
 
     Args:
-        files: local file of each name. A file may grow meanwhile, and is uploaded as it was at first.
+        files: local file of each name. Bytes that a file gains meanwhile are not uploaded.
         url: URL of the folder.
         former: manifest of the version that is there; None if there is none.
         writer: identifier of this process, for the manifest.
@@ -128,7 +128,7 @@ def _unfinished_objects(url: str) -> set[str]:
 def _upload_unless_known(
     path: Path, url: str, new_object: str, known: dict[tuple[str, int], FileEntry]
 ) -> FileEntry:
-    """Return the entry of a file; upload it, and note that, if no object has its content."""
+    """Return the entry of a file; if no object has its content, upload it, and add it to the known ones."""
     with path.open("rb") as stream:
         size, checksum = _measure(stream)
         if (checksum, size) not in known:
@@ -194,14 +194,14 @@ def resumable_folder(url: str) -> Iterator[Path]:
 
 
 def _upload_and_remove(folder: Path, url: str) -> None:
-    with named_if_not_uploaded(folder, url):
+    with report_local_result_on_failure(folder, url):
         upload_new_folder(folder, url)
     remove_path(folder)
 
 
 @contextmanager
-def named_if_not_uploaded(path: Path, url: str) -> Iterator[None]:
-    """Add to an error or an interruption of an upload where the finished result is on this machine."""
+def report_local_result_on_failure(path: Path, url: str) -> Iterator[None]:
+    """Report the local path of a finished result if its upload fails or is interrupted."""
     try:
         yield
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ from typing import Literal
 from albertine.errors import InputError, did_you_mean
 from albertine.settings import ModelSettings
 
-Source = Literal["size", "training", "probe", "layers", "tasks"]
+MeasureSource = Literal["size", "training", "probe", "layers", "tasks"]
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Measure:
 
     Attributes:
         title: heading of its column.
-        source: the part of a run that gives it.
+        source: what measures it: a part of a run.
         digits: decimals on pages.
         is_higher_better: whether more is better.
         factor: from the stored number to the unit of pages and claims; 100 for shares in percent.
@@ -23,7 +23,7 @@ class Measure:
     """
 
     title: str
-    source: Source
+    source: MeasureSource
     digits: int = 1
     is_higher_better: bool = True
     factor: float = 1.0
@@ -34,7 +34,7 @@ class Measure:
         return f"{value:,.{self.digits}f}"
 
 
-def _percentage(title: str, source: Source = "probe") -> Measure:
+def _percentage(title: str, source: MeasureSource = "probe") -> Measure:
     return Measure(title, source, factor=100.0)
 
 
@@ -81,7 +81,7 @@ def find_measure(name: str) -> Measure:
 
 
 def why_impossible(name: str, model: ModelSettings) -> str | None:
-    """Return what a model must be for a measure that it cannot have; None if it can."""
+    """Return the settings that a model needs for a measure and does not have; None if it has them."""
     if name == "mean_steps" and model.depth_rule != "halting":
         return "model.depth_rule must be halting"
     if name == "iterated_angle" and not (model.shares_all_layers and model.inner_groups == 1):

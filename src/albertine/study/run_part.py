@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from albertine.stored_results import StoredResults
-from albertine.study.measures import MEASURES, Source
+from albertine.study.measures import MEASURES, MeasureSource
 from albertine.study.run_measurements import PartResult
 
 _SOURCES_WITH_GAPS = ("probe", "layers")  # sources whose measures may be missing
@@ -40,7 +40,7 @@ class RunPart:
         )
 
 
-def measures_from(*sources: Source) -> tuple[str, ...]:
+def measures_from(*sources: MeasureSource) -> tuple[str, ...]:
     """Return the measures that the sources give."""
     return tuple(name for name, measure in MEASURES.items() if measure.source in sources)
 

@@ -110,7 +110,7 @@ class StudyRun:
             "train": {
                 "seed": self.seed,
                 "keep_checkpoints": 1,
-                # By name, so that a claim that is tested on several machines has one precision.
+                # bf16 or fp32 in place of auto: the hash of the run must tell them apart.
                 "precision": precision_name(before.train.precision, choose_device(before.device)),
                 "evaluate_every": math.ceil(before.train.steps / _EVALUATIONS),
             },
@@ -126,7 +126,7 @@ class StudyRun:
 
     @cached_property
     def complete_settings(self) -> PretrainSettings:
-        """Settings with all defaults as values; before the corpus is built, those that the arm sets."""
+        """Settings with all defaults filled in; `settings` until the corpus is built, which defaults need."""
         if not self.data.is_built:
             return self.settings
         start_model = None if self.start is None else self.start.complete_settings.model
@@ -261,7 +261,7 @@ class StudyRun:
         return self.is_training_done and all(part.result(self._results) for part in self._parts(measures))
 
     def compute(self, measures: Collection[str]) -> None:
-        """Train and evaluate what is not stored yet. A training or fine-tuning that fails is a result.
+        """Train and evaluate what is not stored yet, and store the results; a failure is stored as a result.
 
         The models of a fine-tuning plan stay, for other arms; see `remove_finetuned_models`.
         """

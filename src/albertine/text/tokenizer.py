@@ -194,16 +194,14 @@ class Tokenizer:
         return encoded
 
     def _num_removed_at_start(self, text: str) -> int:
-        """Return the number of control characters at the start that normalization removes.
+        """Return the number of control characters at the start of a text that normalization removes.
 
-        The backend would count them in no offset.
+        The offsets of the backend do not count them.
         """
-        count = 0
-        while unicodedata.category(text[count : count + 1] or "a") == "Cc" and not self.normalize(
-            text[count]
-        ):
-            count += 1
-        return count
+        for index, character in enumerate(text):
+            if unicodedata.category(character) != "Cc" or self.normalize(character):
+                return index
+        return len(text)
 
     def encode_with_special_tokens(self, text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
         """Return ids and segment ids of `[CLS] text [SEP]`, or of `[CLS] text [SEP] pair [SEP]`."""

@@ -43,7 +43,7 @@ from albertine.train.step_metrics import StepMetrics
 from albertine.train.trainable import StepBatch, Trainable
 from albertine.train.trainer_state import BestEvaluation, TrainerState
 
-# A smaller improvement makes a model the best, but does not restart the patience.
+# A better score always makes a model the best one. For `patience` it must be better by more than this.
 _MIN_IMPROVEMENT = 1e-6
 
 
@@ -151,9 +151,9 @@ class Trainer:
             self.recorder.checkpoints.wait_or_raise()  # a thread writes the checkpoint
 
     def time_step(self, step: int) -> float:
-        """Take a step like that number `step` of the run, and return its tokens per second.
+        """Take one step with the schedule and curriculum of step `step`; return its tokens per second.
 
-        Only for a trainer that is thrown away: the steps of a run depend on all steps before.
+        For measurements only. It replaces the state, so the trainer cannot train a run afterwards.
         """
         self.model.train()
         self.state = TrainerState(step=step, data_position=self.trainable.data_position)
@@ -168,7 +168,7 @@ class Trainer:
             return
         if self._distributed.is_main:
             self.recorder.record_step(metrics)
-        # A message for the user, such as that the loss is still at a baseline. It is not from the doctor.
+        # Only a message, such as that the loss is still at a baseline. The doctor acts in `_train_step`.
         diagnosis = self.trainable.diagnose(metrics)
         if diagnosis:
             self._record_event("diagnosis", diagnosis)

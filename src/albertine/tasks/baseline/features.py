@@ -68,7 +68,7 @@ class TextFeatures:
         blocks.append(TfidfEntries(indices, np.full_like(indices, self.width - 1), np.ones(len(examples))))
         rows, columns, values = (
             np.concatenate([getattr(block, name) for block in blocks])
-            for name in ("texts", "columns", "values")
+            for name in ("text_indices", "columns", "values")
         )
         order = np.argsort(rows, kind="stable")
         counts = np.bincount(rows, minlength=len(examples))
@@ -84,8 +84,8 @@ class TextFeatures:
         width = self.vocabulary.width
         product = _product(first, second, width)
         for number, block in enumerate((second, _absolute_difference(first, second, width), product)):
-            yield TfidfEntries(block.texts, number * width + block.columns, block.values)
-        cosines = np.bincount(product.texts, product.values, len(examples))
+            yield TfidfEntries(block.text_indices, number * width + block.columns, block.values)
+        cosines = np.bincount(product.text_indices, product.values, len(examples))
         words_in_common = _overlaps(unigram_keys(keys[0]), unigram_keys(keys[1]), len(examples))
         overlaps = np.column_stack([cosines, *words_in_common]).astype(np.float64)
         rows, numbers = np.nonzero(overlaps)
@@ -113,13 +113,15 @@ def _product(first: TfidfEntries, second: TfidfEntries, width: int) -> TfidfEntr
         _entry_keys(first, width), _entry_keys(second, width), assume_unique=True, return_indices=True
     )
     return TfidfEntries(
-        first.texts[in_first], first.columns[in_first], first.values[in_first] * second.values[in_second]
+        first.text_indices[in_first],
+        first.columns[in_first],
+        first.values[in_first] * second.values[in_second],
     )
 
 
 def _entry_keys(entries: TfidfEntries, width: int) -> Integers:
     """Return the text and the column of each entry as one integer, `[entries]`."""
-    return entries.texts * width + entries.columns
+    return entries.text_indices * width + entries.columns
 
 
 def _overlaps(first: Integers, second: Integers, num_pairs: int) -> list[Numbers]:

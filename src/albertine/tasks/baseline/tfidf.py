@@ -29,12 +29,12 @@ class TfidfEntries:
     """The TF-IDF vectors of some texts, as entries sorted by text and column.
 
     Attributes:
-        texts: the index of the text of each entry, `[entries]`.
+        text_indices: the index of the text of each entry, `[entries]`.
         columns: the column of each entry, `[entries]`.
         values: the value of each entry, `[entries]`; the vector of a text has the length 1, or no entries.
     """
 
-    texts: Integers
+    text_indices: Integers
     columns: Integers
     values: NDArray[np.float64]
 
@@ -76,9 +76,10 @@ class TfidfVocabulary:
         return [f"{words[first]} {words[second + 1]}".strip() for first, second in halves]
 
     def ngram_keys(self, texts: Sequence[str]) -> Integers:
-        """Return the words and bigrams of texts, unsorted: the index of the text, then bits of the n-gram.
+        """Return a key for each word and bigram of texts, unsorted: `text index * _NGRAM_LIMIT + n-gram`.
 
-        New words get numbers, also in texts that are not for training, so that such words can be compared.
+        A word that is not in the training texts gets a number, too, so that two texts that share it can be
+        compared.
         """
         numbers: list[int] = []
         lengths = []

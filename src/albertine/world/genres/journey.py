@@ -63,7 +63,8 @@ def _arrive(scene: Scene, traveller: Person, companion: Person | None, place: Pl
         scene.go(traveller, place)
     else:
         location = scene.state.location
-        if location.get(traveller) is location.get(companion) is not place:
+        start = location.get(traveller)
+        if location.get(companion) is start and start is not place:
             scene.add_event(e.Go(PersonGroup(traveller, companion), place))
         else:
             scene.go(traveller, place)

@@ -2,8 +2,8 @@
 
 Both sides train the same architecture on the same corpus and pairs, with as many tokens
 per step. The learning rate of each side is the best of its own sweep, which tries higher
-and lower rates as long as the loss improves. By default, a sweep run is as long as the
-race: short runs would select the rate that reaches the unigram baseline fastest, and that
+and lower rates as long as the loss improves. By default, a run of the sweep is as long as the
+final run: short runs would select the rate that reaches the unigram baseline fastest, and that
 rate is too high for the rest of a long run. The runs are sequential, each in its own process.
 """
 
@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from albertine import progress
 from albertine.bench.peer_model import check_transformers
-from albertine.bench.race_runs import RaceResult, RaceRun, Side, train_side
-from albertine.bench.settings import RaceSettings
+from albertine.bench.pretrain_runs import PretrainBenchResult, PretrainBenchRun, Side, train_side
+from albertine.bench.settings import PretrainBenchSettings
 from albertine.corpus.corpus import open_corpus
 from albertine.errors import Diverged, InputError
 from albertine.executors.process_pool import ProcessPool
@@ -38,12 +38,12 @@ class SideResult:
 
     learning_rate: float
     steps: int
-    run: RaceResult
+    run: PretrainBenchResult
     sweep: dict[float, float | None]
 
 
 @dataclass(frozen=True)
-class Race:
+class PretrainingComparison:
     """Results of both sides.
 
     Attributes:
@@ -72,7 +72,7 @@ class Race:
         return None
 
 
-def run_race(settings: RaceSettings) -> Race:
+def measure_pretraining(settings: PretrainBenchSettings) -> PretrainingComparison:
     """Sweep the learning rate of each side, then run both with their best one."""
     check_transformers("bench pretrain")
     corpus = open_corpus(settings.corpus)
@@ -80,13 +80,13 @@ def run_race(settings: RaceSettings) -> Race:
         raise InputError(f"{corpus.folder}: no held-out documents; build the corpus with --held-out")
     peer = _run_side("peer", _PEER_LR, settings)
     ours = _run_side("ours", default_lr("muon", settings.batch_tokens), settings)
-    return Race(settings.minutes, {"ours": ours, "peer": peer})
+    return PretrainingComparison(settings.minutes, {"ours": ours, "peer": peer})
 
 
-def _run_side(side: Side, first_rate: float, settings: RaceSettings) -> SideResult:
+def _run_side(side: Side, first_rate: float, settings: PretrainBenchSettings) -> SideResult:
     """Sweep the learning rate of one side, then run it with the best one."""
     try:
-        timing = _run_in_process(RaceRun(side, first_rate, _TIMING_STEPS, settings, evaluations=2))
+        timing = _run_in_process(PretrainBenchRun(side, first_rate, _TIMING_STEPS, settings, evaluations=2))
     except Diverged:
         raise _diverged(side, first_rate) from None
     seconds_per_step = _seconds_per_step(timing)
@@ -97,7 +97,7 @@ def _run_side(side: Side, first_rate: float, settings: RaceSettings) -> SideResu
     progress.print_message(f"{side}: learning rate {rate:.2g}, {steps:,} steps")
     best = runs[rate]
     if best is not None and sweep_steps != steps:
-        best = _finite_run(RaceRun(side, rate, steps, settings, _EVALUATIONS))
+        best = _finite_run(PretrainBenchRun(side, rate, steps, settings, _EVALUATIONS))
     if best is None:
         raise _diverged(side, rate)
     sweep = {rate: None if run is None else run.loss for rate, run in runs.items()}
@@ -108,31 +108,31 @@ def _diverged(side: Side, rate: float) -> Diverged:
     return Diverged(f"bench pretrain: {side} diverged at the learning rate {rate:.2g}; raise --batch-tokens")
 
 
-def _loss(run: RaceResult | None) -> float:
+def _loss(run: PretrainBenchResult | None) -> float:
     """Return the final loss of a run; infinite if it diverged."""
     return math.inf if run is None else run.loss
 
 
-def _seconds_per_step(result: RaceResult) -> float:
+def _seconds_per_step(result: PretrainBenchResult) -> float:
     """Return the seconds per step in the second half of a timing run; the first steps are slower."""
     *_, (middle, _), (end, _) = result.curve
     return (end - middle) / (_TIMING_STEPS // 2)
 
 
 def _sweep_rates(
-    side: Side, start: float, steps: int, settings: RaceSettings
-) -> dict[float, RaceResult | None]:
+    side: Side, start: float, steps: int, settings: PretrainBenchSettings
+) -> dict[float, PretrainBenchResult | None]:
     """Train at `start`, half of it and twice it; try lower or higher rates as long as the loss improves.
 
     Returns the run of each rate; None if it diverged.
     """
-    runs: dict[float, RaceResult | None] = {}
+    runs: dict[float, PretrainBenchResult | None] = {}
 
     def is_best(exponent: int) -> bool:
         """Train at a rate, unless it is done; return whether its loss is lower than those of all others."""
         rate = start * 2.0**exponent
         if rate not in runs:
-            runs[rate] = _finite_run(RaceRun(side, rate, steps, settings, _EVALUATIONS))
+            runs[rate] = _finite_run(PretrainBenchRun(side, rate, steps, settings, _EVALUATIONS))
             progress.print_message(
                 f"{side}: learning rate {rate:.2g}: loss {_loss(runs[rate]):.3f} after {steps:,} steps"
             )
@@ -147,7 +147,7 @@ def _sweep_rates(
     return runs
 
 
-def _finite_run(run: RaceRun) -> RaceResult | None:
+def _finite_run(run: PretrainBenchRun) -> PretrainBenchResult | None:
     """Run one side in a new process; return None if it diverged."""
     try:
         result = _run_in_process(run)
@@ -156,7 +156,7 @@ def _finite_run(run: RaceRun) -> RaceResult | None:
     return result if math.isfinite(result.loss) else None
 
 
-def _run_in_process(run: RaceRun) -> RaceResult:
+def _run_in_process(run: PretrainBenchRun) -> PretrainBenchResult:
     """Run one side in a new process."""
     advice = "use a smaller model or --batch-tokens"
     (_, result), *_ = ProcessPool(1).run(train_side, [run], advice=advice)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from albertine import progress
 from albertine.atomic import atomic_file
-from albertine.bench.race import Race
-from albertine.bench.race_runs import Side
+from albertine.bench.pretrain import PretrainingComparison
+from albertine.bench.pretrain_runs import Side
 from albertine.errors import InputError
 from albertine.plots import BLUE, RED, style_axes
 from albertine.storage.output_file import check_output_path
@@ -26,21 +26,21 @@ def check_plot_file(file: Path) -> None:
     check_output_path(file)
 
 
-def show_race(race: Race, out: Path | None, *, as_json: bool) -> None:
+def show_pretraining(comparison: PretrainingComparison, out: Path | None, *, as_json: bool) -> None:
     """Print the result as a table or JSON, and draw it to `out` if given."""
-    _print_race(race, as_json=as_json)
+    _print_comparison(comparison, as_json=as_json)
     if out is not None:
-        draw_race(race, out)
+        draw_pretraining(comparison, out)
 
 
-def _print_race(race: Race, *, as_json: bool) -> None:
+def _print_comparison(comparison: PretrainingComparison, *, as_json: bool) -> None:
     if as_json:
-        fractions = {"time_fraction_to_match": race.time_fraction_to_match}
-        progress.print_json({**asdict(race), "baseline_loss": race.baseline_loss, **fractions})
+        fractions = {"time_fraction_to_match": comparison.time_fraction_to_match}
+        progress.print_json({**asdict(comparison), "baseline_loss": comparison.baseline_loss, **fractions})
         return
     table = progress.result_table("", "learning rate", "steps", "tokens", "tokens/s", "held-out loss")
     for side, name, _ in _SIDES:
-        result = race.sides[side]
+        result = comparison.sides[side]
         table.add_row(
             name,
             f"{result.learning_rate:.2g}",
@@ -51,22 +51,22 @@ def _print_race(race: Race, *, as_json: bool) -> None:
         )
     console = progress.result_console()
     console.print(table)
-    fraction = race.time_fraction_to_match
+    fraction = comparison.time_fraction_to_match
     match_text = f"after {fraction:.0%} of the time" if fraction is not None else "never"
     console.print(
-        f"{race.minutes:g} minutes each; Albertine reached the final loss of transformers {match_text}",
+        f"{comparison.minutes:g} minutes each; Albertine reached the final loss of transformers {match_text}",
         highlight=False,
     )
 
 
-def draw_race(race: Race, out: Path) -> None:
+def draw_pretraining(comparison: PretrainingComparison, out: Path) -> None:
     """Draw the loss curves of both sides to an image file."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for side, name, color in _SIDES:
-        curve = race.sides[side].run.curve
+        curve = comparison.sides[side].run.curve
         minutes, losses = [seconds / 60 for seconds, _ in curve], [loss for _, loss in curve]
         axes.plot(minutes, losses, color=color, marker="o", markersize=3)
         axes.annotate(
@@ -77,7 +77,7 @@ def draw_race(race: Race, out: Path) -> None:
             color=color,
             va="center",
         )
-    peer_loss = race.sides["peer"].run.loss
+    peer_loss = comparison.sides["peer"].run.loss
     axes.axhline(peer_loss, color=RED, linewidth=0.8, linestyle=":")
     axes.set_xlabel("minutes of training")
     axes.set_ylabel("held-out MLM loss (nats)")

@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from albertine.bench import race as pretrain_bench
+from albertine.bench import pretrain as pretrain_bench
 from albertine.bench.peer_pretraining import PeerPretraining
-from albertine.bench.race import Race, SideResult
-from albertine.bench.race_runs import RaceResult, RaceRun, common_batches, train_side
-from albertine.bench.race_table import check_plot_file, draw_race
-from albertine.bench.settings import RaceSettings
+from albertine.bench.pretrain import PretrainingComparison, SideResult
+from albertine.bench.pretrain_runs import (
+    PretrainBenchResult,
+    PretrainBenchRun,
+    Side,
+    common_batches,
+    train_side,
+)
+from albertine.bench.pretrain_table import check_plot_file, draw_pretraining
+from albertine.bench.settings import PretrainBenchSettings
 from albertine.corpus.build import build_corpus
 from albertine.corpus.corpus import Corpus
 from albertine.corpus.dataset import PretrainDataset
@@ -26,19 +32,21 @@ MODEL = ModelSettings(vocab_size=220, embedding_size=16, hidden_size=32, layers=
 
 
 @pytest.fixture
-def race_settings(corpus: Corpus) -> RaceSettings:
-    return RaceSettings(
+def bench_settings(corpus: Corpus) -> PretrainBenchSettings:
+    return PretrainBenchSettings(
         corpus=corpus.folder, model=MODEL, max_length=32, batch_tokens=256, precision="fp32", device="cpu"
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", ["all", "none"])
-def test_both_sides_train_and_are_evaluated_alike(race_settings: RaceSettings, share: Any) -> None:
+def test_both_sides_train_and_are_evaluated_alike(bench_settings: PretrainBenchSettings, share: Any) -> None:
     embedding_size = 32 if share == "none" else 16
-    model = replace(race_settings.model, share=share, embedding_size=embedding_size)
-    race_settings = replace(race_settings, model=model)
-    ours, peer = (train_side(RaceRun(side, 2e-3, 24, race_settings, 24)) for side in ("ours", "peer"))
+    model = replace(bench_settings.model, share=share, embedding_size=embedding_size)
+    bench_settings = replace(bench_settings, model=model)
+    ours, peer = (
+        train_side(PretrainBenchRun(side, 2e-3, 24, bench_settings, 24)) for side in ("ours", "peer")
+    )
     assert len(ours.curve) == len(peer.curve) == 25
     for result in (ours, peer):
         assert result.curve[0][0] == 0.0
@@ -66,10 +74,10 @@ def test_the_peer_of_a_bert_is_a_bert(corpus: Corpus) -> None:
     ],
 )
 def test_a_model_that_the_peer_lacks_is_refused(
-    race_settings: RaceSettings, changes: dict[str, Any], key: str
+    bench_settings: PretrainBenchSettings, changes: dict[str, Any], key: str
 ) -> None:
     with pytest.raises(InputError, match=rf"^{key} = "):
-        replace(race_settings, model=replace(MODEL, **changes))
+        replace(bench_settings, model=replace(MODEL, **changes))
 
 
 def test_common_samples_use_peer_masking(corpus: Corpus) -> None:
@@ -96,80 +104,86 @@ def test_common_samples_use_peer_masking(corpus: Corpus) -> None:
     ("best", "expected"), [(0, [-1, 0, 1]), (3, [-1, 0, 1, 2, 3, 4]), (-2, [-3, -2, -1, 0, 1])]
 )
 def test_sweep_continues_while_loss_improves(
-    best: int, expected: list[int], race_settings: RaceSettings, monkeypatch: pytest.MonkeyPatch
+    best: int, expected: list[int], bench_settings: PretrainBenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(race_run: RaceRun) -> RaceResult:
-        power = np.log2(race_run.lr / 1e-3)
-        return RaceResult([(1.0, 5.0 + abs(power - best))], 1, 1.0)
+    def run(bench_run: PretrainBenchRun) -> PretrainBenchResult:
+        power = np.log2(bench_run.lr / 1e-3)
+        return PretrainBenchResult([(1.0, 5.0 + abs(power - best))], 1, 1.0)
 
     monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
-    runs = pretrain_bench._sweep_rates("ours", 1e-3, 5, race_settings)
+    runs = pretrain_bench._sweep_rates("ours", 1e-3, 5, bench_settings)
     assert sorted(runs) == pytest.approx([1e-3 * 2.0**power for power in expected])
     losses = {rate: run.loss for rate, run in runs.items() if run is not None}
     assert min(losses, key=losses.__getitem__) == pytest.approx(1e-3 * 2.0**best)
 
 
 def test_a_rate_that_diverges_is_never_the_best(
-    race_settings: RaceSettings, monkeypatch: pytest.MonkeyPatch
+    bench_settings: PretrainBenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first rate gives no number and higher ones fail; the best is the highest of the others."""
 
-    def run(race_run: RaceRun) -> RaceResult:
-        if race_run.lr > pretrain_bench._PEER_LR:
+    def run(bench_run: PretrainBenchRun) -> PretrainBenchResult:
+        if bench_run.lr > pretrain_bench._PEER_LR:
             raise Diverged("diverged")
-        loss = 6.0 - race_run.lr if race_run.lr < pretrain_bench._PEER_LR else float("nan")
-        return RaceResult([(0.0, 7.0), (5.0, 7.0), (10.0, loss)], 1, 1.0)
+        loss = 6.0 - bench_run.lr if bench_run.lr < pretrain_bench._PEER_LR else float("nan")
+        return PretrainBenchResult([(0.0, 7.0), (5.0, 7.0), (10.0, loss)], 1, 1.0)
 
     monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
-    side = pretrain_bench._run_side("peer", pretrain_bench._PEER_LR, race_settings)
+    side = pretrain_bench._run_side("peer", pretrain_bench._PEER_LR, bench_settings)
     assert side.learning_rate == pretrain_bench._PEER_LR / 2
     assert side.sweep[pretrain_bench._PEER_LR] is side.sweep[2 * pretrain_bench._PEER_LR] is None
     json.dumps(asdict(side), allow_nan=False)
 
 
-@pytest.mark.parametrize("diverging_steps", [{12}, {300}, {3000}], ids=["timing", "sweep", "race"])
+@pytest.mark.parametrize("diverging_steps", [{12}, {300}, {3000}], ids=["timing", "sweep", "final run"])
 def test_a_side_that_diverges_with_every_rate_or_at_full_length_is_one_line(
-    diverging_steps: set[int], race_settings: RaceSettings, monkeypatch: pytest.MonkeyPatch
+    diverging_steps: set[int], bench_settings: PretrainBenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(race_run: RaceRun) -> RaceResult:
-        if race_run.steps in diverging_steps:
+    def run(bench_run: PretrainBenchRun) -> PretrainBenchResult:
+        if bench_run.steps in diverging_steps:
             raise Diverged("lower the rate")
-        return RaceResult([(0.0, 7.0), (0.06, 7.0), (0.12, 6.0)], 1, 0.12)
+        return PretrainBenchResult([(0.0, 7.0), (0.06, 7.0), (0.12, 6.0)], 1, 0.12)
 
     monkeypatch.setattr(pretrain_bench, "_run_in_process", run)
-    settings = replace(race_settings, minutes=0.5, sweep_fraction=0.1)
+    settings = replace(bench_settings, minutes=0.5, sweep_fraction=0.1)
     with pytest.raises(Diverged, match=r"peer diverged at the learning rate .*; raise --batch-tokens"):
         pretrain_bench._run_side("peer", 1e-3, settings)
 
 
-def make_race(ours: list[tuple[float, float]], peer: list[tuple[float, float]]) -> Race:
-    results = {"ours": RaceResult(ours, 100, ours[-1][0]), "peer": RaceResult(peer, 100, peer[-1][0])}
-    return Race(1.0, {side: SideResult(1.0, 1, result, {}) for side, result in results.items()})  # type: ignore[misc]
+def make_comparison(
+    ours: list[tuple[float, float]], peer: list[tuple[float, float]]
+) -> PretrainingComparison:
+    results: dict[Side, PretrainBenchResult] = {
+        "ours": PretrainBenchResult(ours, 100, ours[-1][0]),
+        "peer": PretrainBenchResult(peer, 100, peer[-1][0]),
+    }
+    sides = {side: SideResult(1.0, 1, result, {}) for side, result in results.items()}
+    return PretrainingComparison(1.0, sides)
 
 
 def test_time_fraction_to_match(tmp_path: Path) -> None:
     peer = [(0.0, 7.0), (50.0, 6.0), (100.0, 5.0)]
-    assert make_race([(0.0, 6.0), (20.0, 5.5), (60.0, 4.5)], peer).time_fraction_to_match == pytest.approx(
-        0.4
-    )
-    assert make_race([(0.0, 6.0), (100.0, 5.5)], peer).time_fraction_to_match is None
-    assert make_race([(0.0, 4.9), (50.0, 7.0), (100.0, 4.5)], peer).time_fraction_to_match == 0
-    draw_race(make_race([(0.0, 6.0), (100.0, 5.5)], peer), tmp_path / "race.png")
-    assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
+    assert make_comparison(
+        [(0.0, 6.0), (20.0, 5.5), (60.0, 4.5)], peer
+    ).time_fraction_to_match == pytest.approx(0.4)
+    assert make_comparison([(0.0, 6.0), (100.0, 5.5)], peer).time_fraction_to_match is None
+    assert make_comparison([(0.0, 4.9), (50.0, 7.0), (100.0, 4.5)], peer).time_fraction_to_match == 0
+    draw_pretraining(make_comparison([(0.0, 6.0), (100.0, 5.5)], peer), tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_corpus_without_held_out_documents_is_refused(
-    text: Path, tokenizer: Path, tmp_path: Path, race_settings: RaceSettings
+    text: Path, tokenizer: Path, tmp_path: Path, bench_settings: PretrainBenchSettings
 ) -> None:
     build_corpus([str(text)], tokenizer, tmp_path / "corpus", CorpusSettings(layout="lines", workers=1))
     with pytest.raises(InputError, match="no held-out documents"):
-        pretrain_bench.run_race(replace(race_settings, corpus=tmp_path / "corpus"))
+        pretrain_bench.measure_pretraining(replace(bench_settings, corpus=tmp_path / "corpus"))
 
 
 def test_the_file_of_the_plot_is_checked_first(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--plot race\.txt: give a file name that ends in \.svg or \.png"):
-        check_plot_file(Path("race.txt"))
+    with pytest.raises(InputError, match=r"--plot curves\.txt: give a file name that ends in \.svg or \.png"):
+        check_plot_file(Path("curves.txt"))
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="file: not a folder; name another path"):
-        check_plot_file(tmp_path / "file" / "race.svg")
-    check_plot_file(tmp_path / "race.svg")
+        check_plot_file(tmp_path / "file" / "curves.svg")
+    check_plot_file(tmp_path / "curves.svg")

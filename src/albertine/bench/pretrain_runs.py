@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from albertine.bench.peer_pretraining import PeerPretraining
-from albertine.bench.settings import RaceSettings
+from albertine.bench.settings import PretrainBenchSettings
 from albertine.corpus.batches import Batch, collate
 from albertine.corpus.corpus import Corpus, open_corpus
 from albertine.corpus.dataset import PretrainDataset, PretrainSample
@@ -40,21 +40,21 @@ _LENGTH_SAMPLES = 1000  # from which the mean length of a sample is estimated
 
 
 @dataclass(frozen=True)
-class RaceRun:
+class PretrainBenchRun:
     """One training run.
 
     Attributes:
         side: "ours" or "peer".
         lr: learning rate.
         steps: number of steps.
-        settings: settings of the race.
+        settings: settings of the benchmark.
         evaluations: least number of evaluations after the one before the first step.
     """
 
     side: Side
     lr: float
     steps: int
-    settings: RaceSettings
+    settings: PretrainBenchSettings
     evaluations: int
 
     @property
@@ -64,7 +64,7 @@ class RaceRun:
 
 
 @dataclass(frozen=True)
-class RaceResult:
+class PretrainBenchResult:
     """Result of one run.
 
     Attributes:
@@ -88,14 +88,14 @@ class RaceResult:
         return self.tokens / self.seconds
 
 
-def train_side(run: RaceRun) -> RaceResult:
+def train_side(run: PretrainBenchRun) -> PretrainBenchResult:
     """Run one side in this process."""
     corpus = open_corpus(run.settings.corpus)
     device = choose_device(run.settings.device)
     return (_train_ours if run.side == "ours" else _train_peer)(run, corpus, device)
 
 
-def _train_ours(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
+def _train_ours(run: PretrainBenchRun, corpus: Corpus, device: torch.device) -> PretrainBenchResult:
     """Train as `albertine pretrain` does, with evaluations on the common samples."""
     settings = _settings_of_ours(run, corpus)
     with tempfile.TemporaryDirectory() as scratch:
@@ -108,10 +108,10 @@ def _train_ours(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResul
         if trainer.state.doctor.rollbacks:  # from here on, it had half the rate
             raise Diverged(f"the run with the learning rate {run.lr:.2g} was rolled back")
         curve = _loss_curve(read_metrics(folder))
-    return RaceResult(curve, trainer.state.tokens, trainer.state.seconds)
+    return PretrainBenchResult(curve, trainer.state.tokens, trainer.state.seconds)
 
 
-def _settings_of_ours(run: RaceRun, corpus: Corpus) -> PretrainSettings:
+def _settings_of_ours(run: PretrainBenchRun, corpus: Corpus) -> PretrainSettings:
     """Return the settings that `albertine pretrain` would have."""
     train = PretrainTrainSettings(
         steps=run.steps,
@@ -152,7 +152,7 @@ class _PretrainingWithCommonSamples(Pretraining):
         }
 
 
-def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResult:
+def _train_peer(run: PretrainBenchRun, corpus: Corpus, device: torch.device) -> PretrainBenchResult:
     """Train with `transformers`, with evaluations at the same steps as Albertine's run."""
     settings = run.settings
     model = replace(settings.model, vocab_size=len(corpus.tokenizer))
@@ -168,10 +168,10 @@ def _train_peer(run: RaceRun, corpus: Corpus, device: torch.device) -> RaceResul
     for step, seconds, tokens in peer.train(dataset, batch_size, schedule):  # noqa: B007  # used after the loop
         if step % run.evaluate_every == 0 or step == run.steps:
             curve.append((seconds, peer.masked_lm_loss(batches)))
-    return RaceResult(curve, tokens, seconds)
+    return PretrainBenchResult(curve, tokens, seconds)
 
 
-def _samples_per_step(settings: RaceSettings, dataset: PretrainDataset) -> int:
+def _samples_per_step(settings: PretrainBenchSettings, dataset: PretrainDataset) -> int:
     """Return the number of samples that have about as many tokens as a step of Albertine's run."""
     lengths = dataset.max_lengths(np.arange(_LENGTH_SAMPLES))
     return max(1, round(settings.batch_tokens / float(lengths.mean())))
