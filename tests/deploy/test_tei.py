@@ -6,7 +6,7 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -372,11 +372,17 @@ def test_the_client_of_hugging_face_works(client_for: ClientFactory, embed: Embe
         assert vectors == pytest.approx(embed(["ka lo", "bra"]), abs=1e-5)
     for path in ("", "/predict"):
         client = InferenceClient(model=f"http://127.0.0.1:{client_for('classify').port}{path}")
-        for option, options in (({}, {}), ({"raw_scores": True}, {"function_to_apply": "none"})):
-            expected = client_for("classify")("/predict", {"inputs": "ka lo", **option})[1]
+        functions: dict[bool, Literal["none"] | None] = {False: None, True: "none"}
+        for is_raw, function in functions.items():
+            expected = client_for("classify")("/predict", {"inputs": "ka lo", "raw_scores": is_raw})[1]
             assert len(expected) > 1
-            assert list(map(dict, client.text_classification("ka lo", **options))) == expected
-            assert list(map(dict, client.text_classification("ka lo", top_k=1, **options))) == expected[:1]
+            assert (
+                list(map(dict, client.text_classification("ka lo", function_to_apply=function))) == expected
+            )
+            assert (
+                list(map(dict, client.text_classification("ka lo", top_k=1, function_to_apply=function)))
+                == expected[:1]
+            )
         with pytest.raises(HfHubHTTPError, match="candidate_labels"):
             client.zero_shot_classification("ka lo", ["x", "y"])
 

@@ -272,13 +272,12 @@ def test_exit_rules_judge_the_labels_that_are_predicted(tuned: Path, tmp_path: P
     card = parse_card(tmp_path / "run" / "task.json")
     replace(card, label_threshold=0.0).write(tmp_path / "run")
     texts = [row["text"] for row in csv.DictReader((tuned / "dev.csv").read_text().splitlines())]
-    depths = []
-    for run in (tuned, tmp_path):
-        judge = albertine.pipeline(run / "run", device="cpu", precision="fp32", exit="confidence:0.6")
-        predictions = judge(texts)
-        depths.append([one["depth"] for one in predictions])
-    assert min(depths[0]) == 1  # all labels are probable or improbable
-    early = [one for one in predictions if one["depth"] == 1]
+    fitted, permissive = (
+        albertine.pipeline(run / "run", device="cpu", precision="fp32", exit="confidence:0.6")(texts)
+        for run in (tuned, tmp_path)
+    )
+    assert min(one["depth"] for one in fitted) == 1  # all labels are probable or improbable
+    early = [one for one in permissive if one["depth"] == 1]
     assert all(min(one["probabilities"].values()) >= 0.6 for one in early)
     assert len(early) < len(texts)
 
