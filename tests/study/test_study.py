@@ -15,7 +15,7 @@ from albertine import device
 from albertine.checksums import json_checksum
 from albertine.cli import app
 from albertine.command import run_command
-from albertine.errors import Diverged, InputError
+from albertine.errors import Diverged, InputError, WorkError
 from albertine.finetune.finetune import finetune
 from albertine.finetune.results import FinetuneResults
 from albertine.finetune.settings import FinetuneSettings
@@ -29,6 +29,8 @@ from albertine.study.equal_time import MeasuredStep, StepTiming
 from albertine.study.page import claim_page
 from albertine.study.protocol import find_protocol, protocol_version
 from albertine.study.report import claim_measures
+from albertine.study.run_measurements import PartResult
+from albertine.study.run_part import RunPart
 from albertine.study.run_progress import planned_steps, steps_done
 from albertine.study.settings import StudySettings
 from albertine.study.study_run import StudyRun
@@ -220,6 +222,16 @@ def test_a_run_that_resumes_elsewhere_has_two_machines(
     ):
         monkeypatch.setattr(study_run, "machine_name", lambda _, machine=machine: machine)
         assert run._record_machine(is_resumed=is_resumed) == expected
+
+
+def test_a_part_without_its_number_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the run would never be finished, and be computed for ever."""
+    data: Any = SimpleNamespace(corpus=tmp_path, store=tmp_path, is_built=False, corpus_checksum="")
+    run = StudyRun(data, find_protocol(find_claim("table-5"), "minutes"), "SOP", {"train": {"steps": 3}}, 0)
+    part = RunPart("training", ("tokens_per_second",), PartResult)
+    monkeypatch.setattr(StudyRun, "_parts", lambda *_: [part])
+    with pytest.raises(WorkError, match="SOP, seed 0: training lacks a number; remove"):
+        run.compute(["tokens_per_second"])
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from albertine.atomic import atomic_file
 from albertine.checksums import json_checksum
 from albertine.corpus.corpus import open_corpus
 from albertine.device import choose_device, machine_name, precision_name
-from albertine.errors import Diverged
+from albertine.errors import Diverged, WorkError
 from albertine.pretrain.run import pretrain
 from albertine.pretrain.settings import PretrainSettings
 from albertine.pretrain.setup import resolved_settings
@@ -278,6 +278,10 @@ class StudyRun:
                 )
                 self._results.remove(part.name)
             self._results.get_as(PartResult, part.name, part.compute)
+            if part.result(self._results) is None:
+                raise WorkError(
+                    f"{self.name}: {part.name} lacks a number; remove {self.folder} to train the run again"
+                )
             if self.training_failure is not None:
                 break
         # They are large, and the finished model and the scores are kept.
