@@ -168,5 +168,5 @@ def test_what_has_no_steps_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     model = Model(replace(SMALL, step_rank=2), HEADS["classify"])
     with pytest.raises(InputError, match="its steps are not calls of the same block, as --exit or --depth"):
         convert_model(model, "onnxruntime", "cpu", "fp32", in_steps=True)
-    with pytest.raises(InputError, match="pre-trained; its embedding and its head share"):
+    with pytest.raises(InputError, match="pre-trained; its embedding and head share"):
         export(checkpoint, tmp_path / "out", ExportSettings(to="openvino", exits=True))
