@@ -15,7 +15,7 @@ from albertine.checksums import json_checksum
 from albertine.errors import InputError
 from albertine.storage import cache, file_systems, objects, upload
 from albertine.storage.cache import download_folder
-from albertine.storage.folder_manifest import FOLDER_MANIFEST, UNFINISHED, read_folder_manifest
+from albertine.storage.folder_manifest import FOLDER_MANIFEST, read_folder_manifest
 from albertine.storage.objects import check_can_write, find_object, list_objects, object_writer, open_object
 from albertine.storage.upload import upload_files, upload_new_folder
 
@@ -121,16 +121,17 @@ def test_a_new_version_replaces_only_what_changed(any_bucket: str, folder: Path)
 def test_what_a_failed_upload_has_written_is_removed_by_the_next(
     bucket: str, folder: Path, is_first: bool
 ) -> None:
-    url = f"{bucket}/run"
+    url, leftover = f"{bucket}/run", set[str]()
     manifest = None if is_first else upload_files(files_of(folder), url, None)
     removed = {**files_of(folder), "removed.bin": folder / "removed.bin"}
     for file in files_of(folder).values():
         file.write_bytes(os.urandom(50))
     with pytest.raises(FileNotFoundError):
-        upload_files(removed, url, manifest)
-    assert UNFINISHED in list_objects(url)
+        upload_files(removed, url, manifest, leftover=leftover)
+    assert leftover
     (folder / "large.bin").unlink()
-    manifest = upload_files(files_of(folder), url, manifest)
+    manifest = upload_files(files_of(folder), url, manifest, leftover=leftover)
+    assert not leftover
     assert content(download_folder(url)) == content(folder)
     assert set(list_objects(url)) == manifest.objects | {FOLDER_MANIFEST}
 
@@ -195,58 +196,8 @@ def test_a_killed_upload_leaves_the_former_version(bucket: str, folder: Path, co
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert content(download_folder(url)) == before
-    (folder / "large.bin").unlink()
-    manifest = upload_files(files_of(folder), url, read_folder_manifest(url))
+    upload_files(files_of(folder), url, read_folder_manifest(url))
     assert content(download_folder(url)) == content(folder)
-    assert set(list_objects(url)) == manifest.objects | {FOLDER_MANIFEST}
-
-
-def test_objects_of_a_version_before_a_killed_removal_are_removed(
-    bucket: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = f"{bucket}/run"
-    first = upload_files(files_of(folder), url, None)
-    for file in files_of(folder).values():
-        file.write_bytes(os.urandom(50))
-    with monkeypatch.context() as patched:
-        patched.setattr(upload, "remove_object", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            upload_files(files_of(folder), url, first)
-    assert content(download_folder(url)) == content(folder)
-    assert first.objects <= set(list_objects(url))
-    second = upload_files(files_of(folder), url, read_folder_manifest(url))
-    assert content(download_folder(url)) == content(folder)
-    assert set(list_objects(url)) == second.objects | {FOLDER_MANIFEST}
-
-
-@pytest.mark.parametrize(
-    "listed",
-    [
-        b"",
-        b"This folder",
-        b'"notes.txt"',
-        b'{"objects": ["../other/notes.txt", "albertine-folder.json", 3]}',
-    ],
-)
-def test_what_no_upload_has_written_stays(bucket: str, folder: Path, listed: bytes) -> None:
-    """Users store notes in the folder of a run, and folders such as an export."""
-    url, notes = f"{bucket}/run", f"{bucket}/other/notes.txt"
-    manifest = upload_files(files_of(folder), url, None)
-    write_object(notes, b"note")
-    write_object(f"{url}/notes.txt", b"note")
-    upload_new_folder(folder, f"{url}/export")
-    write_object(f"{url}/{UNFINISHED}", listed)
-    (folder / "large.bin").write_bytes(b"new")
-    upload_files(files_of(folder), url, manifest)
-    assert content(download_folder(url)) == content(folder)
-    assert len(list_objects(f"{url}/export")) == 1 + len(manifest.objects)
-    assert list_objects(f"{bucket}/other").keys() == {"notes.txt"}
-    assert "notes.txt" in list_objects(url)
-    assert UNFINISHED not in list_objects(url)
-
-
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def test_a_killed_first_upload_is_no_folder_and_can_be_repeated(
@@ -254,8 +205,11 @@ def test_a_killed_first_upload_is_no_folder_and_can_be_repeated(
 ) -> None:
     url = f"{bucket}/model"
 
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patched:
-        patched.setattr(upload, "write_folder_manifest", interrupt)
+        patched.setattr(upload, "write_folder_manifest", fail)
         with pytest.raises(KeyboardInterrupt):
             upload_new_folder(folder, url)
     assert read_folder_manifest(url) is None

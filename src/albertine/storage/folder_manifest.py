@@ -3,10 +3,9 @@
     FOLDER/albertine-folder.json     names of the files, and for each its object, size and checksum
 
 A reader takes the files that the manifest names and no others, so it sees the former version or the new
-one, and never a mixture. A folder with an `UNFINISHED` and without a manifest is not complete. A file is
-stored under its own name, or under another if a former version uses that name; two files of the same
-content may share an object. A folder without a manifest, which another program has uploaded, is read as it
-is.
+one, and never a mixture. A file is stored under its own name, or under another if a former version uses
+that name; two files of the same content may share an object. A folder without a manifest, which another
+program has uploaded, is read as it is.
 """
 
 import json
@@ -22,7 +21,7 @@ from albertine.storage.objects import ReplacedError, find_object, object_writer,
 from albertine.storage.urls import is_safe_name, join_url
 
 FOLDER_MANIFEST = "albertine-folder.json"
-UNFINISHED = "albertine-unfinished"  # lists the objects of an upload; removed when it is complete
+UNFINISHED = "albertine-unfinished"  # an object of a folder whose first upload has no manifest yet
 _FORMAT = 1
 _ADVICE = "upload the folder again"
 _SHA256 = re.compile("[0-9a-f]{64}")

@@ -1,27 +1,21 @@
 """Uploads local folders, so that a reader sees the former version or the new one, whole.
 
-    1. a list of the objects that this upload may write or remove
-    2. an object for each file whose content is not there yet, never in place of one in use
-    3. the manifest
-    4. removal of the objects that only the former version used, and of the list
+    1. an object for each file whose content is not there yet, never in place of one in use
+    2. the manifest
+    3. removal of the objects that only the former version used
 
-A killed upload leaves the former version as it was, or the new one. The next upload completes it: by the
-list, it removes what the killed one has left, and nothing that other programs have stored in the folder.
+A killed upload leaves the former version as it was; the next upload completes it.
 """
 
 import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
-from uuid import uuid4
 
 from albertine import progress
 from albertine.atomic import refuse_existing_folder, remove_path
 from albertine.errors import InputError, WorkError
-from albertine.input_files import MAX_OBJECT_BYTES
-from albertine.json_input import JsonError, parse_json
 from albertine.storage.cache import locked_path, output_path, work_folder
 from albertine.storage.folder_manifest import (
     FOLDER_MANIFEST,
@@ -35,10 +29,9 @@ from albertine.storage.objects import (
     find_object,
     list_objects,
     object_writer,
-    read_object,
     remove_object,
 )
-from albertine.storage.urls import is_safe_name, join_url, storage_url
+from albertine.storage.urls import join_url, storage_url
 
 _BLOCK_BYTES = 4 << 20
 
@@ -69,6 +62,7 @@ def upload_files(
     former: FolderManifest | None,
     *,
     writer: str = "",
+    leftover: set[str] | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> FolderManifest:
     """Make a folder consist of some files, and return its manifest.
@@ -78,63 +72,50 @@ def upload_files(
         url: URL of the folder.
         former: manifest of the version that is there; None if there is none.
         writer: identifier of this process, for the manifest.
+        leftover: objects that failed calls have written and no manifest names; a call adds its own if it
+            fails, and removes them otherwise.
         advance: called with the bytes that were uploaded or need no upload.
     """
     if former is None:
-        former = FolderManifest({})
-    new_objects = _new_objects(files, former.objects)
-    touched_objects = {*_unfinished_objects(url), *former.objects, *new_objects.values()}
-    _write_unfinished(url, touched_objects)
+        with object_writer(join_url(url, UNFINISHED)) as stream:
+            stream.write(f"This folder is complete when it has an {FOLDER_MANIFEST}.\n".encode())
+        former, former_objects = FolderManifest({}), {UNFINISHED}
+    else:
+        former_objects = former.objects
+    leftover = set() if leftover is None else leftover
     known = {(entry.sha256, entry.size): entry for entry in former.files.values()}
+    used = {*former_objects, FOLDER_MANIFEST}
     entries: dict[str, FileEntry] = {}
     for name, path in files.items():
-        entries[name] = _upload_unless_known(path, url, new_objects[name], known)
+        entries[name] = _upload_unless_known(name, path, url, known, used, leftover)
         advance(entries[name].size)
     manifest = FolderManifest(entries, writer)
     if manifest != former:
         write_folder_manifest(url, manifest)
-    for unused_object in sorted(touched_objects - manifest.objects):
+    for unused_object in sorted((former_objects | leftover) - manifest.objects):
         remove_object(join_url(url, unused_object))
-    remove_object(join_url(url, UNFINISHED))
+    leftover.clear()
     return manifest
 
 
-def _new_objects(names: Iterable[str], used: set[str]) -> dict[str, str]:
-    """Return for each file the object to write if no object has its content: one that is not in use."""
-    used, suffix = {*used, FOLDER_MANIFEST, UNFINISHED}, uuid4().hex[:16]
-    return {name: f"{name}.{suffix}" if name in used else name for name in names}
-
-
-def _write_unfinished(url: str, objects: set[str]) -> None:
-    """Store which objects of a folder an upload may write or remove."""
-    message = f"An upload has not finished. The folder has a complete version if it has an {FOLDER_MANIFEST}."
-    content = json.dumps({"message": message, "objects": sorted(objects)}, indent=1)
-    with object_writer(join_url(url, UNFINISHED)) as stream:
-        stream.write(content.encode())
-
-
-def _unfinished_objects(url: str) -> set[str]:
-    """Return the objects that killed or failed uploads to a folder have listed."""
-    content = read_object(join_url(url, UNFINISHED), MAX_OBJECT_BYTES)
-    try:
-        values = parse_json(content or b"{}")
-    except JsonError:  # of a killed write; nothing else was written after it
-        return set()
-    objects = values.get("objects") if isinstance(values, dict) else None
-    names = [name for name in objects if isinstance(name, str)] if isinstance(objects, list) else []
-    return {name for name in names if is_safe_name(name) and name != FOLDER_MANIFEST}
-
-
 def _upload_unless_known(
-    path: Path, url: str, new_object: str, known: dict[tuple[str, int], FileEntry]
+    name: str,
+    path: Path,
+    url: str,
+    known: dict[tuple[str, int], FileEntry],
+    used: set[str],
+    leftover: set[str],
 ) -> FileEntry:
     """Return the entry of a file; if no object has its content, upload it, and add it to the known ones."""
     with path.open("rb") as stream:
         size, checksum = _measure(stream)
         if (checksum, size) not in known:
+            entry = FileEntry(name if name not in used else f"{name}.{checksum[:16]}", size, checksum)
             stream.seek(0)
-            _upload(stream, size, join_url(url, new_object))
-            known[checksum, size] = FileEntry(new_object, size, checksum)
+            leftover.add(entry.object)
+            _upload(stream, size, join_url(url, entry.object))
+            known[checksum, size] = entry
+            used.add(entry.object)
         return known[checksum, size]
 
 

@@ -197,6 +197,7 @@ class _Mirror:
         self._manifest, self._watched, self._without = former, watched, without
         self._known_writers = {self._writer, self._manifest.writer if self._manifest else ""}
         self._uploaded_state: object = None
+        self._leftover = set[str]()  # objects of uploads that failed
         self._failures, self._stopping = 0, threading.Event()
         self._thread = threading.Thread(target=self._upload_changes, daemon=True)
 
@@ -279,7 +280,7 @@ class _Mirror:
         while True:
             state, files = self._listed_files()
             try:
-                return upload_files(files, self._url, former, writer=self._writer)
+                return upload_files(files, self._url, former, writer=self._writer, leftover=self._leftover)
             except FileNotFoundError:
                 if self._checkpoint_state() != state:  # a short run may remove them faster than they upload
                     self._stopping.wait(_POLL_SECONDS)
