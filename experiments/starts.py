@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from albertine.corpus.corpus import Corpus
+from albertine.errors import InputError
 from albertine.model.model import INITIALIZER_RANGE, Model, truncated_normal
 from albertine.pretrain.local_start import HEAD_OFFSETS, apply_local_start
 from albertine.pretrain.position_extrapolation import Sinusoids
@@ -143,6 +144,8 @@ def _slow_elements(variation: Variation, head_size: int) -> list[int]:
         return list(range(head_size - 1))
     pairs = head_size // 2
     slow = [pair for pair in range(pairs - 1) if 64 * 10_000.0 ** (-pair / pairs) < 1]  # in 64 tokens
+    if not slow:
+        raise InputError(f"match_heads: heads of {head_size} elements are too narrow for rotary positions")
     return slow + [pairs + pair for pair in slow]
 
 

@@ -113,7 +113,7 @@ def test_an_origin_has_scheme_and_host(value: str, capsys: pytest.CaptureFixture
         ("https://a.org:0", "port must be from 1 to 65535"),
         ("https://a.org:99999", "port must be from 1 to 65535"),
         ("https://a.org:08000", "port must be from 1 to 65535, without leading zeros"),
-        ("https://a.org,", "an empty name beside a comma"),
+        ("https://a.org,", "has an empty name"),
     ],
 )
 def test_origins_that_no_browser_sends_are_refused(

@@ -61,7 +61,7 @@ def test_machines_are_named_if_runs_are_of_several() -> None:
     assert not report((), ()).machine_note  # of an earlier version
     assert not report(("X",), ("X",)).machine_note
     assert report(("X",), ("Y",), ("Y",), ()).machine_note == (
-        "Trained on different machines, whose times do not compare. X: 1 run of a, 1 run of b; "
+        "Not trained on one known machine, so times do not compare. X: 1 run of a, 1 run of b; "
         "Y: 2 runs of a, 2 runs of b; an unknown machine: 1 run of a, 1 run of b."
     )
     assert "X and Y: 1 run of a" in report(("X", "Y")).machine_note

@@ -125,8 +125,8 @@ def _open_results(source: str, model: Model, data: FinetuneData, out: Path) -> S
         raise InputError(f"{out}: a benchmark of other weights than {source} has now; give another --out")
     if stored.get("examples") != inputs["examples"]:
         raise InputError(
-            f"{out}: a benchmark of other examples than --data or --dev has now; restore them, or give "
-            "another --out"
+            f"{out}: a benchmark of other examples than --data or --dev has now, or of another version of "
+            "Albertine, which reads them in another way; restore them, or give another --out"
         )
     return results
 

@@ -61,7 +61,7 @@ class ServeSettings(Settings):
         make_exit_rule(self.exit, self.depth)
         for key, value in (("allowed_hosts", self.allowed_hosts), ("cors_origins", self.cors_origins)):
             if "" in _comma_separated(value):
-                raise SettingError(key, value, "an empty name beside a comma; separate names by one comma")
+                raise SettingError(key, value, "has an empty name; separate names by one comma")
         for name in self.allowed_host_names():
             if not _HOST_NAME.fullmatch(name) and parse_address(name) is None:
                 raise SettingError(

@@ -8,6 +8,7 @@ STORE/timings/HASH.json            the same from earlier versions, which did not
 """
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from albertine import progress
 from albertine.checksums import json_checksum
 from albertine.device import choose_device, machine_name, precision_name
 from albertine.errors import InputError
@@ -40,10 +42,12 @@ class MeasuredStep:
     Attributes:
         seconds: the time.
         machine: where it was measured, see `machine_name`; None if an earlier version measured it.
+        measured_at: when it was measured, in seconds since 1970; 0 if an earlier version measured it.
     """
 
     seconds: float
     machine: str | None = None
+    measured_at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class StepTiming:
         """Measure the time on this machine, unless that of its kind is stored."""
         machine = machine_name(choose_device(self.settings.device))
         results = self._results(_kind(machine))
-        results.get_as(MeasuredStep, self._name, lambda: MeasuredStep(self._measure(), machine))
+        results.get_as(MeasuredStep, self._name, lambda: MeasuredStep(self._measure(), machine, time.time()))
 
     def _results(self, kind: str) -> StoredResults:
         return StoredResults(self.data.store / TIMINGS_FOLDER / kind)
@@ -136,12 +140,17 @@ def machine_kinds(store: Path) -> list[str]:
 def _common_kind(timings: Mapping[str, StepTiming]) -> str | None:
     """Return the kind of machine on which the steps of all arms were timed; None if there is none.
 
-    It need not be that of this machine: a study that moves keeps its runs. Times of earlier versions are the
-    first choice, because there may be runs by them.
+    It need not be that of this machine: a study that moves keeps its runs. Of several kinds it is the one
+    that was complete first, because there may be runs by its times.
     """
     stores = {timing.data.store for timing in timings.values()}
     kinds = [kind for store in stores for kind in machine_kinds(store)]
-    return next((kind for kind in kinds if all(one.is_measured(kind) for one in timings.values())), None)
+    complete = [kind for kind in kinds if all(one.is_measured(kind) for one in timings.values())]
+    return min(
+        complete,
+        key=lambda kind: max(one.measured(kind).measured_at for one in timings.values()),
+        default=None,
+    )
 
 
 def timed_on(timings: Mapping[str, StepTiming]) -> str | None:
@@ -157,6 +166,12 @@ def measure_times(timings: Mapping[str, StepTiming], executor: Executor | None =
     """
     if not timings or _common_kind(timings) is not None:
         return
+    store = next(iter(timings.values())).data.store
+    if any(timing.is_measured(kind) for timing in timings.values() for kind in machine_kinds(store)):
+        progress.print_message(
+            "the steps of all arms are timed on one kind of machine; finished runs of an arm whose number of "
+            "steps changes by that are trained again"
+        )
     jobs = {timing.folder: timing.measure for timing in timings.values()}
     # Also that of arms whose time is stored: it decides on the number of threads.
     widest = max(timing.settings.model.hidden_size for timing in timings.values())

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import Any
 
 from albertine.display import counted
@@ -106,7 +107,7 @@ class ClaimReport:
         for machine, counts in runs.items():
             arms = ", ".join(f"{counted(count, 'run')} of {arm}" for arm, count in counts.items())
             parts.append(f"{machine}: {arms}")
-        return f"Trained on different machines, whose times do not compare. {'; '.join(parts)}."
+        return f"Not trained on one known machine, so times do not compare. {'; '.join(parts)}."
 
     def to_json(self) -> dict[str, Any]:
         """Return the report under stable keys."""
@@ -187,10 +188,13 @@ def make_report(
         return by_name[arm].values[measure] if isinstance(arm, str) else [arm] * protocol.seeds
 
     def verdict_on(one: Expectation) -> Verdict:
-        verdict = judge(one, values_of(one.arm, one.measure), values_of(one.than, one.measure))
+        values, others = values_of(one.arm, one.measure), values_of(one.than, one.measure)
+        verdict = judge(one, values, others)
         if not (MEASURES[one.measure].is_time and isinstance(one.than, str)):
             return verdict
-        return across_machines(verdict, by_name[one.arm].machines, by_name[one.than].machines)
+        machines = zip(by_name[one.arm].machines, by_name[one.than].machines, strict=True)
+        is_compared = (None not in pair for pair in zip(values, others, strict=True))
+        return across_machines(verdict, compress(machines, is_compared))
 
     verdicts = tuple(map(verdict_on, claim.expectations))
     expected = claim.recurrence

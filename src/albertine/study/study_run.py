@@ -53,7 +53,12 @@ from albertine.study.tasks import (
     models_of_task,
 )
 from albertine.train.checkpoints import CHECKPOINTS_FOLDER
-from albertine.train.run_folder import SETTINGS_FILE, has_checkpoints, read_run_settings
+from albertine.train.run_folder import (
+    SETTINGS_FILE,
+    has_checkpoints,
+    read_run_settings,
+    unfinished_run_progress,
+)
 
 RUNS_FOLDER, RESULTS_FOLDER = "runs", "results"
 TRAINING = "training"  # name of the first result of a run
@@ -280,7 +285,7 @@ class StudyRun:
             self._results.get_as(PartResult, part.name, part.compute)
             if part.result(self._results) is None:
                 raise WorkError(
-                    f"{self.name}: {part.name} lacks a number; remove {self.folder} to train the run again"
+                    f"{self.name}: {part.name} lacks a number after it was computed; please report this"
                 )
             if self.training_failure is not None:
                 break
@@ -352,7 +357,7 @@ class StudyRun:
         try:
             pretrain(self.model_folder, replace(self.settings, init_from=self._stored_start()))
         except Diverged as error:
-            return PartResult(failure=str(error))
+            return PartResult(failure=str(error), machines=machines)
         return replace(training_measures(self.model_folder, self.complete_settings), machines=machines)
 
     def _record_machine(self, *, is_resumed: bool) -> tuple[str, ...]:
@@ -362,10 +367,13 @@ class StudyRun:
             if (recorded := stored.read_as(TrainingMachines, _MACHINES)) is None:
                 return ()  # an earlier version has begun it
             before = recorded.machines
+            if unfinished_run_progress(self.model_folder) is None:
+                return before  # only its result is missing
         machine = machine_name(choose_device(self.settings.device))
-        machines = TrainingMachines(tuple(dict.fromkeys((*before, machine))))
-        stored.remove(_MACHINES)
-        return stored.get_as(TrainingMachines, _MACHINES, lambda: machines).machines
+        machines = tuple(dict.fromkeys((*before, machine)))
+        with atomic_file(self.folder / f"{_MACHINES}.json") as partial_file:
+            partial_file.write_text(json.dumps({"machines": machines}), encoding="utf-8")
+        return machines
 
     def _stored_start(self) -> str | None:
         """Return the model to start from; of a run that resumes, its stored path: a study may have moved."""

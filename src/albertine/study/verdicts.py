@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -66,21 +66,21 @@ def judge(expectation: Expectation, arm: Sequence[float | None], than: Sequence[
     return Verdict(expectation, outcome, difference, reason, needed)
 
 
-def across_machines(
-    verdict: Verdict, arm: Sequence[tuple[str, ...]], than: Sequence[tuple[str, ...]]
-) -> Verdict:
+def across_machines(verdict: Verdict, pairs: Iterable[tuple[tuple[str, ...], tuple[str, ...]]]) -> Verdict:
     """Return a verdict on times: undecided if the runs of a pair were trained on different machines.
 
     Args:
         verdict: the verdict without regard to the machines.
-        arm: the machines of each run of the arm; none where they are unknown.
-        than: the same of the other arm.
+        pairs: the machines of both runs of each pair that is compared; none where they are unknown.
     """
-    different = next((pair for pair in zip(arm, than, strict=True) if not _is_same_machine(*pair)), None)
+    different = next((pair for pair in pairs if not _is_same_machine(*pair)), None)
     if different is None or verdict.difference is None:
         return verdict
     names = dict.fromkeys(name for one in different for name in (one or (UNKNOWN_MACHINE,)))
-    reason = f"trained on different machines, whose times do not compare: {'; '.join(names)}"
+    reason = (
+        f"not trained on one known machine, so times do not compare ({'; '.join(names)}); apart from that, "
+        f"{verdict.reason}"
+    )
     return replace(verdict, outcome="undecided", reason=reason, seeds_needed=None)
 
 
