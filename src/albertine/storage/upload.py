@@ -4,7 +4,9 @@
     2. the manifest
     3. removal of the objects that only the former version used
 
-A killed upload leaves the former version as it was; the next upload completes it.
+A killed upload leaves the former version as it was; the next upload completes it. Objects that the killed one
+has written, and that no manifest names, stay: another program, or an upload that is still running, may need
+them.
 """
 
 import hashlib
