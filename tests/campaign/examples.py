@@ -67,8 +67,6 @@ probe_tokens = 500
 pretrain.train.steps = 3
 [starts]
 SOP = "none"
-[finetuning]
-SOP = { start = "mnli", runs = 2 }
 [published]
 columns = ["SOP %"]
 rows.none = [53.3]
