@@ -238,6 +238,13 @@ def test_an_export_is_used_for_what_it_was_made(
     assert run("predict", encoder, "--data", sentences, "--out", sentences.with_suffix(".csv")) == 2
 
 
+def test_an_export_without_its_task_card_is_refused(classifier: Path, tmp_path: Path) -> None:
+    export(classifier, tmp_path / "export", ExportSettings())
+    (tmp_path / "export" / "task.json").unlink()
+    with pytest.raises(InputError, match=r"task\.json: missing; export the model again"):
+        albertine.pipeline(tmp_path / "export")
+
+
 def remove_config(folder: Path) -> None:
     (folder / "1_Pooling" / "config.json").unlink()
 

@@ -158,9 +158,9 @@ def finetuned_from_export(
     exit_rule: ExitRule | None = None,
 ) -> FinetunedModel:
     """Return a fine-tuned model that was exported into a folder; see `finetuned_from_model`."""
+    card = read_card(folder, *read_settings(folder))
     if not (folder / TASK_CARD_FILE).exists():  # `export` always writes it: another one could differ
         raise InputError(f"{folder / TASK_CARD_FILE}: missing; export the model again, with albertine export")
-    card = read_card(folder, *read_settings(folder))
     engine = open_export(folder, _with_precision_of(card, options))
     if exit_rule is not None and not isinstance(engine, SteppedEngine):
         raise InputError(
