@@ -17,8 +17,8 @@ from albertine.tasks.settings import DataSettings, SequenceSettings
 
 CARD_FORMAT = 2
 ANY_OPTIONS = 1  # as number of options: each option is scored by itself, and a question has any number
-# More labels suggest that the column is the wrong one, if there are few examples of each, or that it holds
-# quantities, if all are numbers.
+# With more labels, the column is probably the wrong one if each has few examples, and one of quantities if all
+# are numbers.
 USUAL_LABELS = 20
 _ADVICE = "copy or download it again"
 COLUMN_SETTINGS = (
@@ -104,7 +104,7 @@ def parse_card(file: Path) -> TaskCard:
 
 
 def has_too_many_labels(num_labels: int, num_examples: int) -> bool:
-    """Return whether there are too many labels for a column of labels, which is then a text or a number."""
+    """Return whether a column has too many different values for labels; it then has texts or numbers."""
     return num_labels > max(USUAL_LABELS, num_examples / 2)
 
 

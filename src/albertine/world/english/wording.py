@@ -8,12 +8,12 @@ from albertine.world.english.clauses import CLAUSES, ClauseForm, compile_form
 from albertine.world.english.grammar import PAST, PRESENT, SINGULAR, capital
 from albertine.world.english.speaker import Speaker
 
-_ABOVE_ALL_PROBABILITIES = 0.999  # of an optional pronoun, trade or owner
+_NO_OPTIONAL_WORDING = 0.999  # above the probability of any optional pronoun, trade or owner
 
 
 def _skip_options() -> float:
-    """Return a number with which the speaker takes no optional wording."""
-    return _ABOVE_ALL_PROBABILITIES
+    """Return, in place of a random number, one with which the speaker takes no optional wording."""
+    return _NO_OPTIONAL_WORDING
 
 
 _SPEAKER = Speaker(_skip_options, exact=True)
