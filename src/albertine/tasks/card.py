@@ -17,8 +17,8 @@ from albertine.tasks.settings import DataSettings, SequenceSettings
 
 CARD_FORMAT = 2
 ANY_OPTIONS = 1  # as number of options: each option is scored by itself, and a question has any number
-# With more labels, the column is probably the wrong one if each has few examples, and one of quantities if all
-# are numbers.
+# With more labels, the column is probably the wrong one if each has few examples, and one of quantities if
+# all are numbers.
 USUAL_LABELS = 20
 _ADVICE = "copy or download it again"
 COLUMN_SETTINGS = (
