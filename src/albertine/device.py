@@ -81,11 +81,6 @@ def _cpu_name() -> str:
     return f"{name} ({torch.backends.cpu.get_cpu_capability()}{bf16})"
 
 
-def has_amx() -> bool:
-    """Return whether the processor has AMX, which multiplies bf16 several times as fast as AVX-512."""
-    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
-
-
 @cache
 def peak_flops(dtype: torch.dtype, device: torch.device) -> float:
     """Return the measured throughput of large matrix products on this machine, in FLOP per second."""

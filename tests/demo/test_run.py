@@ -22,8 +22,8 @@ from albertine.demo.commands import albertine_executable, equivalent_commands
 from albertine.demo.page import _probe_blocks, _value
 from albertine.demo.plan import DEMO_TASKS, finetune_settings
 from albertine.demo.run import _elapsed_seconds, _prepare_folder, run_demo
+from albertine.demo.run_lengths import RunLengths, run_lengths, with_run_lengths
 from albertine.demo.settings import DemoSettings
-from albertine.demo.size import DemoSize, demo_size, with_size
 from albertine.demo.study_pages import PUBLISHED_STUDIES
 from albertine.demo.workspace import DemoWorkspace
 from albertine.errors import InputError
@@ -263,37 +263,35 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 PROCESSORS = {
-    "amx": DemoSize(256, 800, 400),
-    "avx512_bf16": DemoSize(128, 800, 400),
-    "avx2": DemoSize(128, 600, 300),
+    "avx512_bf16": RunLengths(800, 400),
+    "avx2": RunLengths(600, 300),
 }
 
 
 def use_processor(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("albertine.demo.size.has_amx", lambda: name == "amx")
-    monkeypatch.setattr("albertine.demo.size.has_fast_bf16", lambda _: name != "avx2")
+    monkeypatch.setattr("albertine.demo.run_lengths.has_fast_bf16", lambda _: name != "avx2")
 
 
 @pytest.mark.parametrize("name", PROCESSORS)
-def test_the_size_follows_from_the_processor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lengths_follow_from_the_processor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_processor(monkeypatch, name)
-    assert demo_size(DemoSettings()) == PROCESSORS[name]
-    assert demo_size(with_size(DemoSettings(), None)) == PROCESSORS[name]
+    assert run_lengths(DemoSettings()) == PROCESSORS[name]
+    assert run_lengths(with_run_lengths(DemoSettings(), None)) == PROCESSORS[name]
     given = DemoSettings(hidden_size=192, pretraining_steps=50)
-    assert demo_size(given) == DemoSize(192, 50, PROCESSORS[name].finetuning_steps)
+    assert run_lengths(given) == RunLengths(50, PROCESSORS[name].finetuning_steps)
 
 
 @pytest.mark.parametrize("other", PROCESSORS)
 @pytest.mark.parametrize("settings", [DemoSettings(), DemoSettings(hidden_size=192, seed=3)])
-def test_a_demo_begun_on_another_processor_keeps_its_size(
+def test_a_demo_begun_on_another_processor_keeps_its_lengths(
     settings: DemoSettings, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_processor(monkeypatch, other)
-    stored = with_size(settings, None)
+    stored = with_run_lengths(settings, None)
     use_processor(monkeypatch, "avx2")
-    assert with_size(settings, stored) == stored
+    assert with_run_lengths(settings, stored) == stored
     small = replace(stored, pretraining_steps=20)  # not what this call would have begun anywhere
-    assert with_size(settings, small).pretraining_steps == 600
+    assert with_run_lengths(settings, small).pretraining_steps == 600
 
 
 def test_a_demo_killed_in_its_first_moments_starts_again(tmp_path: Path) -> None:

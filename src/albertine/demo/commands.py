@@ -8,8 +8,8 @@ import sysconfig
 from pathlib import Path
 
 from albertine.demo import plan
+from albertine.demo.run_lengths import run_lengths
 from albertine.demo.settings import WORLD_HEADS
-from albertine.demo.size import demo_size
 from albertine.demo.workspace import DemoWorkspace
 from albertine.pretrain.curriculum import GROW
 
@@ -23,7 +23,7 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
     sample_seed = f" --objective.seed {settings.seed}" if settings.seed else ""
     cloze = shlex.quote(str(workspace.out / "cloze"))
     world_options = f" --model.heads {WORLD_HEADS} --train.lr {plan.LEARNING_RATES['albert']}"
-    model, size = workspace.model_settings("albert"), demo_size(settings)
+    model, lengths = workspace.model_settings("albert"), run_lengths(settings)
     positions = " --model.norm-first --model.rotary" if model.rotary else ""
     lines = [
         f"albertine tokenizer train {text_source} --vocab-size {model.vocab_size} --out tokenizer",
@@ -32,7 +32,7 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         f"albertine pretrain --corpus corpus --model demo --model.hidden-size {model.hidden_size}"
         f"{positions}{'' if settings.text else world_options} "
         f"--curriculum.depth {GROW} --objective.mlm-probability {plan.MLM_PROBABILITY} "
-        f"--train.steps {size.pretraining_steps} --train.batch-tokens {plan.BATCH_TOKENS}"
+        f"--train.steps {lengths.pretraining_steps} --train.batch-tokens {plan.BATCH_TOKENS}"
         f"{train_seed}{sample_seed} --out albert",
         "albertine probe albert --corpus corpus",
         "albertine report albert",
@@ -50,7 +50,7 @@ def equivalent_commands(workspace: DemoWorkspace) -> list[str]:
         )
     for name in workspace.task_names():
         task = plan.DEMO_TASKS[name]
-        steps = size.finetuning_steps
+        steps = lengths.finetuning_steps
         data = "world" if task.uses_world else f"{cloze}/train.jsonl --dev {cloze}/dev.jsonl"
         lines.append(
             f"albertine finetune albert --task {task.task} --data {data} --train.steps "

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from albertine.corpus.settings import ObjectiveSettings
+from albertine.demo.run_lengths import run_lengths
 from albertine.demo.settings import BASE_MODEL, WORLD_HEADS, DemoSettings
-from albertine.demo.size import demo_size
 from albertine.finetune.settings import FinetuneSettings, FinetuneTrainSettings
 from albertine.model.parameter_counts import bert_of_same_shape, bert_of_same_size
 from albertine.pretrain.curriculum import GROW, CurriculumSettings
@@ -79,7 +79,7 @@ def tokenizer_settings(settings: DemoSettings) -> TokenizerSettings:
 
 def model_settings(settings: DemoSettings, name: str, vocab_size: int) -> ModelSettings:
     """Return the settings of the ALBERT, the BERT of the same shape, or the BERT with as many parameters."""
-    hidden_size = demo_size(settings).hidden_size
+    hidden_size = settings.hidden_size
     albert = replace(
         BASE_MODEL,
         hidden_size=hidden_size,
@@ -105,7 +105,7 @@ def pretrain_settings(
         seed=seed,
     )
     if minutes is None:
-        steps = demo_size(settings).pretraining_steps
+        steps = run_lengths(settings).pretraining_steps
         train = replace(train, steps=steps, evaluate_every=-(-steps // 15))
     return PretrainSettings(
         corpus=corpus,
@@ -120,7 +120,7 @@ def pretrain_settings(
 
 def finetune_settings(settings: DemoSettings, name: str, out: Path) -> FinetuneSettings:
     """Return the settings of fine-tuning on a task; `out` is the folder of the demo."""
-    demo_task, steps, cloze = DEMO_TASKS[name], demo_size(settings).finetuning_steps, out / "cloze"
+    demo_task, steps, cloze = DEMO_TASKS[name], run_lengths(settings).finetuning_steps, out / "cloze"
     return FinetuneSettings(
         task=demo_task.task,
         data=str(out / "world" if demo_task.uses_world else cloze / "train.jsonl"),

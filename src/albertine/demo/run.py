@@ -12,8 +12,8 @@ from albertine.corpus.manifest import MANIFEST_FILE
 from albertine.demo.commands import next_commands
 from albertine.demo.page import demo_page
 from albertine.demo.plan import PLAN_NUMBER
+from albertine.demo.run_lengths import with_run_lengths
 from albertine.demo.settings import DemoSettings
-from albertine.demo.size import with_size
 from albertine.demo.study_pages import copy_study_pages
 from albertine.demo.workspace import RESULTS_FOLDER, DemoWorkspace
 from albertine.errors import InputError
@@ -37,7 +37,7 @@ def run_demo(out: Path, settings: DemoSettings) -> None:
     with file_lock(out / _LOCK_FILE, f"{out}: in use by another demo; wait for it, or give another --out"):
         duration = f", {_DURATION}" if settings == DemoSettings() else ""
         _refuse_other_version(out)
-        settings = with_size(settings, _stored_settings(out) if _is_started(out) else None)
+        settings = with_run_lengths(settings, _stored_settings(out) if _is_started(out) else None)
         _prepare_folder(out, settings, sources)
         workspace = DemoWorkspace(out, settings)
         steps = workspace.steps()

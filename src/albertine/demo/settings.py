@@ -28,10 +28,9 @@ class DemoSettings(Settings):
         False,
         "Also train two BERTs for the same time, one of the same shape and one with as many parameters.",
     )
-    hidden_size: int | None = setting(
-        None,
-        f"Width of the model: a multiple of {2 * WORLD_HEADS}, or with text of {2 * BASE_MODEL.heads}; "
-        "by default 256 on processors with AMX, else 128.",
+    hidden_size: int = setting(
+        BASE_MODEL.hidden_size,
+        f"Width of the model: a multiple of {2 * WORLD_HEADS}, or with text of {2 * BASE_MODEL.heads}.",
         minimum=128,
         maximum=4_096,
     )
@@ -54,7 +53,7 @@ class DemoSettings(Settings):
         """Raise `SettingError` for a width that the heads do not divide, or a size of an unused world."""
         # Rotary positions, which wide models have, need heads of an even width.
         multiple = 2 * (WORLD_HEADS if self.text is None else BASE_MODEL.heads)
-        if self.hidden_size is not None and self.hidden_size % multiple:
+        if self.hidden_size % multiple:
             below = self.hidden_size // multiple * multiple
             problem = f"must be a multiple of {multiple}, such as {below} or {below + multiple}"
             raise SettingError("hidden_size", self.hidden_size, problem)

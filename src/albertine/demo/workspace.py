@@ -33,8 +33,8 @@ from albertine.corpus.settings import CorpusSettings
 from albertine.demo import plan
 from albertine.demo.agreement import AgreementTest, print_agreement, run_agreement_test
 from albertine.demo.cloze import write_cloze_questions
+from albertine.demo.run_lengths import run_lengths
 from albertine.demo.settings import DemoSettings
-from albertine.demo.size import demo_size
 from albertine.device import choose_device
 from albertine.errors import InputError
 from albertine.finetune.finetune import finetune
@@ -199,8 +199,8 @@ class DemoWorkspace:
         pretraining = self._pretraining_runs(("albert",))
         self.untrained_checkpoint()
         finetuning = self._finetuning_runs("untrained")
-        size = demo_size(self.settings)
-        steps = size.pretraining_steps * len(pretraining) + size.finetuning_steps * len(finetuning)
+        lengths = run_lengths(self.settings)
+        steps = lengths.pretraining_steps * len(pretraining) + lengths.finetuning_steps * len(finetuning)
         run_in_parallel("Training", pretraining | finetuning, steps, choose_device("auto"))
 
     def pretrain_berts(self) -> None:
@@ -335,7 +335,7 @@ class DemoWorkspace:
         remaining: dict[Path, Callable[[], dict[str, Any]]] = {}
         for start in self.model_names:
             remaining |= self._finetuning_runs(start)
-        steps = demo_size(self.settings).finetuning_steps * len(remaining)
+        steps = run_lengths(self.settings).finetuning_steps * len(remaining)
         run_in_parallel("Fine-tuning", remaining, steps, choose_device("auto"))
         for name in self.task_names():
             metrics = self.finetune_model(name)["metrics"]
