@@ -46,6 +46,15 @@ def test_rows_have_few_different_lengths() -> None:
     assert len(widths) == 8 + 4 + 4 + 12
 
 
+def test_many_sequences_of_about_one_length_have_hardly_any_padding() -> None:
+    rows = pack_rows(random_strip([29] * 4 + [28] * 16)).inputs["attention_mask"]
+    assert rows.shape == (20, 29)
+    few = pack_rows(random_strip([29] * 4)).inputs["attention_mask"]
+    assert few.shape == (4, 32)
+    mixed = pack_rows(random_strip([29] * 20 + [3])).inputs["attention_mask"]
+    assert mixed.shape == (20, 32)  # the short one shares a row
+
+
 def test_an_empty_strip_has_no_rows() -> None:
     assert pack_rows(random_strip([])).inputs["input_ids"].shape == (0, 0)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -13,7 +14,9 @@ from tests.export.test_model_files import PLANS, write_export
 from tests.model.model_fixtures import SMALL
 
 from albertine.checksums import file_checksum
+from albertine.engines.exported_engine import INPUT_NAMES
 from albertine.engines.exported_folder import open_export
+from albertine.engines.single_graph_engine import SingleGraphEngine
 from albertine.engines.verify import random_strips, verify_export
 from albertine.export.int8 import quantize
 from albertine.interop.export_record import ExportRecord, read_export_record
@@ -130,6 +133,29 @@ def test_int8_weights_are_in_memory_once(in_steps: bool, to: ExportFormat, tmp_p
     limit = 2 * _stored_bytes(settings) / 4 + _BYTES_WITHOUT_WEIGHTS
     assert loaded < limit, f"{loaded / 1e6:.0f} MB"
     assert limit < 2 * _stored_bytes(replace(settings, **_UNSHARED)) / 4  # so the test would see copies
+
+
+def _bytes_after_shapes(folder: Path) -> list[int]:
+    """Return the memory of the process after each 300 new shapes, the largest first."""
+    engine = open_export(folder, EngineOptions("cpu", "fp32"))
+    assert isinstance(engine, SingleGraphEngine)
+    sizes = []
+    shapes = [(rows, length) for rows in range(24, 0, -1) for length in range(40, 2, -1)]
+    for number, shape in enumerate(shapes, start=1):
+        ones = np.ones(shape, np.int64)
+        engine.run_rows(dict.fromkeys(INPUT_NAMES, ones))
+        if number % 300 == 0:
+            sizes.append(psutil.Process().memory_info().rss)
+    return sizes
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_ever_new_shapes(tmp_path: Path) -> None:
+    write_export(_model(replace(SMALL, layers=1)), tmp_path / "export", "openvino", in_steps=False)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        first, second, third = pool.apply(_bytes_after_shapes, (tmp_path / "export",))
+    assert second > first  # so the test would see that it grows
+    assert third - second < (second - first) / 3, f"{first:,}, {second:,} and {third:,} bytes"
 
 
 @pytest.mark.slow

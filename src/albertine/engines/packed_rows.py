@@ -16,6 +16,7 @@ from torch import Tensor
 
 from albertine.model.strip import Strip
 
+_MANY_TOKENS = 512  # two thirds of what callers fill a strip with
 NUM_TASK_SEGMENTS = 2  # no input of a task has more, even if the model does
 
 
@@ -80,9 +81,13 @@ def _row_length(lengths: list[int]) -> int:
     """Return the length of the rows for sequences of these lengths.
 
     An engine keeps memory for each shape of its input that it has seen, so there are few different lengths.
+    Many sequences of about one length, which no other shares a row with, get four times as many: there, all
+    that is rounded up is padding, and their number of rows follows from their length.
     """
     longest = max(lengths, default=0)
     step = 4 if longest <= 32 else 8 if longest <= 64 else 16 if longest <= 128 else 32
+    if sum(lengths) >= _MANY_TOKENS and 2 * min(lengths) > longest:
+        step //= 4
     return -(-longest // step) * step
 
 
