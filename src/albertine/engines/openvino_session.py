@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from albertine.engines.exported_engine import Session
 
-# Prepared operations that are kept; each shape of the input needs several. With the library's default of
-# 5,000, an ALBERT-base in int8 grows by 5 to 10 MB with each new shape, to gigabytes.
+# Prepared operations that are kept; each shape of the input needs several, which take 5 to 10 MB with an
+# ALBERT-base in int8. The library's default is 5,000.
 _CACHED_OPERATIONS = 1_000
 _HINTS = {torch.float32: "f32", torch.bfloat16: "bf16"}
 
