@@ -1,6 +1,7 @@
 """Multiple choice: one option of a question, where each option is a sequence with passage and question.
 
-A passage that is too long is truncated at its end; question and option stay complete.
+A passage that is too long is truncated at its end. Question and option stay complete, unless they alone
+exceed the maximum length: then their beginning is cut.
 
 All questions have the same number of options, except for a model of `transformers`, which states
 none: it scores each option by itself, as a sample of its own, so that a question may have any number.
